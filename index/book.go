@@ -1,0 +1,264 @@
+package index
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/oncelog/oncelog/journal"
+)
+
+// A Book is the fold of the log: what every key's records add up to. Settled
+// keys live in an [Index] in their encoded form, the others, few, in maps beside
+// it. It shows only what is durable; what is decided but still on its way to the
+// disk is staged, and visible to the next decision on the same key alone.
+//
+// Apply is called by one goroutine at a time, in LSN order. Everything else may
+// be called concurrently.
+type Book struct {
+	settled *Index
+	stripes [bookStripes]stripe
+
+	unsettled atomic.Int64
+
+	mu        sync.Mutex          // guards the fields below
+	conflicts map[string]struct{} // wire keys of settled entries with a conflict
+	ledger    Ledgerwide
+}
+
+// Ledgerwide is what the records without a key add up to.
+type Ledgerwide struct {
+	Epoch   uint64 // of the last epoch record
+	Open    int64  // ms that the ledger is known to have been open
+	Amnesia bool   // acknowledged records are known to be lost
+	Reason  string // of the amnesia: who said so and why
+}
+
+const bookStripes = 64
+
+type stripe struct {
+	mu   sync.RWMutex
+	live map[string]*live // by wire key; guarded by mu
+}
+
+// live is a key that is not settled, or that has records on their way.
+type live struct {
+	entry   journal.Entry // what is durable
+	staged  journal.Entry // what will be once all that was appended is durable; valid while pending > 0
+	pending int           // records appended and not yet applied
+	reserve int64         // bytes of log space that are promised to the attempt's outcome
+	changed chan struct{} // closed at the next change; nil while nobody waits
+}
+
+// NewBook returns an empty book. The seed is the hash seed of the ledger.
+func NewBook(seed uint64) *Book {
+	b := &Book{settled: New(seed), conflicts: map[string]struct{}{}}
+	for i := range b.stripes {
+		b.stripes[i].live = map[string]*live{}
+	}
+	return b
+}
+
+func (b *Book) stripe(wire []byte) *stripe {
+	return &b.stripes[xxhash.Sum64(wire)%bookStripes]
+}
+
+// keyBuffer holds the wire form of most keys without an allocation.
+type keyBuffer [160]byte
+
+// Get is the durable entry of a key; the zero entry where nothing is known. The
+// entry's bytes alias memory that does not change and must not be modified.
+func (b *Book) Get(key journal.Key) (journal.Entry, error) {
+	var buf keyBuffer
+	wire := key.AppendTo(buf[:0])
+	s := b.stripe(wire)
+	s.mu.RLock()
+	if l, ok := s.live[string(wire)]; ok {
+		e := l.entry
+		e.History = slices.Clone(e.History)
+		s.mu.RUnlock()
+		return e, nil
+	}
+	s.mu.RUnlock()
+	return b.fromIndex(wire)
+}
+
+func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
+	v, ok := b.settled.Get(wire)
+	if !ok {
+		return journal.Entry{}, nil
+	}
+	return journal.DecodeEntry(v)
+}
+
+// Apply takes one record of the log, encoded, with its LSN. A record that the
+// key's entry already contains, because a snapshot was taken after it, changes
+// nothing. An error means that the log is not one that a ledger wrote.
+func (b *Book) Apply(lsn uint64, data []byte) error {
+	r, err := journal.DecodeRecord(data)
+	if err != nil {
+		return fmt.Errorf("index: record at LSN %d: %w", lsn, err)
+	}
+	switch {
+	case !r.Kind.Known():
+		return nil
+	case !r.Kind.HasKey():
+		b.applyLedgerwide(&r)
+		return nil
+	}
+	if err := b.applyKey(&r, lsn); err != nil {
+		return fmt.Errorf("index: record at LSN %d: %w", lsn, err)
+	}
+	return nil
+}
+
+func (b *Book) applyLedgerwide(r *journal.Record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch r.Kind {
+	case journal.KindEpoch:
+		if r.Epoch > b.ledger.Epoch {
+			b.ledger.Epoch, b.ledger.Open = r.Epoch, r.Open
+		}
+	case journal.KindAmnesia:
+		b.ledger.Amnesia = r.Landed
+		b.ledger.Reason = string([]byte(r.Note))
+	}
+}
+
+func (b *Book) applyKey(r *journal.Record, lsn uint64) error {
+	var buf keyBuffer
+	wire := r.Key.AppendTo(buf[:0])
+	s := b.stripe(wire)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := b.take(s, wire)
+	if err != nil {
+		return err
+	}
+	if lsn > l.entry.LSN {
+		was := l.entry.State
+		if err := l.entry.Apply(r, lsn); err != nil {
+			return err
+		}
+		b.count(was, l.entry.State)
+	}
+	if l.pending > 0 {
+		l.pending--
+	}
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+	b.put(s, wire, l)
+	return nil
+}
+
+// take finds a key's live entry, or makes one of what the index holds; put gives
+// it back. Both want s locked.
+func (b *Book) take(s *stripe, wire []byte) (*live, error) {
+	if l, ok := s.live[string(wire)]; ok {
+		return l, nil
+	}
+	e, err := b.fromIndex(wire)
+	if err != nil {
+		return nil, err
+	}
+	return &live{entry: e}, nil
+}
+
+func (b *Book) put(s *stripe, wire []byte, l *live) {
+	if l.pending > 0 || !l.entry.State.Settled() {
+		if _, ok := s.live[string(wire)]; !ok {
+			s.live[string(wire)] = l
+		}
+		return
+	}
+	if l.entry.Known() {
+		// The index gets the entry before the map loses it: a reader that
+		// misses it in the map finds it there.
+		var buf [512]byte
+		b.settled.Put(wire, l.entry.AppendTo(buf[:0]))
+		b.noteConflict(wire, l.entry.Conflict)
+	}
+	delete(s.live, string(wire))
+}
+
+func (b *Book) count(was, is journal.State) {
+	if was.Settled() && !is.Settled() {
+		b.unsettled.Add(1)
+	} else if !was.Settled() && is.Settled() {
+		b.unsettled.Add(-1)
+	}
+}
+
+func (b *Book) noteConflict(wire []byte, conflict bool) {
+	if !conflict {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conflicts[string(wire)] = struct{}{}
+}
+
+// Load takes one entry of a snapshot. Each key comes once.
+func (b *Book) Load(wire, value []byte) error {
+	if _, err := journal.DecodeKey(wire); err != nil {
+		return fmt.Errorf("index: snapshot entry: %w", err)
+	}
+	e, err := journal.DecodeEntry(value)
+	if err != nil {
+		return fmt.Errorf("index: snapshot entry of key %q: %w", wire, err)
+	}
+	if e.State.Settled() {
+		b.settled.Put(wire, value)
+		b.noteConflict(wire, e.Conflict)
+		return nil
+	}
+	s := b.stripe(wire)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[string(wire)] = &live{entry: e.Clone()}
+	b.unsettled.Add(1)
+	return nil
+}
+
+// Restore sets what the records without a key added up to when a snapshot was
+// taken.
+func (b *Book) Restore(w Ledgerwide) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ledger = w
+}
+
+// Ledgerwide is what the records without a key add up to now.
+func (b *Book) Ledgerwide() Ledgerwide {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ledger
+}
+
+// Unsettled is how many keys are in the journal.
+func (b *Book) Unsettled() int { return int(b.unsettled.Load()) }
+
+// Len is how many keys are known, settled or not.
+func (b *Book) Len() int {
+	n := b.settled.Len()
+	for i := range b.stripes {
+		s := &b.stripes[i]
+		s.mu.RLock()
+		for wire, l := range s.live {
+			if _, also := b.settled.Get([]byte(wire)); !also && l.entry.Known() {
+				n++
+			}
+		}
+		s.mu.RUnlock()
+	}
+	return n
+}
+
+// Stat is what the settled keys cost in memory.
+func (b *Book) Stat() Stat { return b.settled.Stat() }

@@ -1,0 +1,124 @@
+package index
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/oncelog/oncelog/journal"
+)
+
+// Keyed is an entry with its key.
+type Keyed struct {
+	Key   journal.Key
+	Entry journal.Entry
+}
+
+// Journal lists the keys that are not settled, oldest last change first. It is a
+// copy of one moment a stripe.
+func (b *Book) Journal() []Keyed {
+	var all []Keyed
+	for i := range b.stripes {
+		b.stripes[i].each(func(wire string, e *journal.Entry) {
+			if e.State.Settled() {
+				return
+			}
+			if key, err := journal.DecodeKey([]byte(wire)); err == nil {
+				all = append(all, Keyed{key, e.Clone()})
+			}
+		})
+	}
+	slices.SortFunc(all, func(x, y Keyed) int { return compareLSN(x.Entry.LSN, y.Entry.LSN) })
+	return all
+}
+
+func compareLSN(x, y uint64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+func (s *stripe) each(f func(wire string, e *journal.Entry)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for wire, l := range s.live {
+		f(wire, &l.entry)
+	}
+}
+
+// Conflicts lists the settled keys that show a conflict. Unsettled ones are in
+// Journal.
+func (b *Book) Conflicts() ([]Keyed, error) {
+	b.mu.Lock()
+	wires := make([]string, 0, len(b.conflicts))
+	for wire := range b.conflicts {
+		wires = append(wires, wire)
+	}
+	b.mu.Unlock()
+	slices.Sort(wires)
+	var all []Keyed
+	for _, wire := range wires {
+		key, err := journal.DecodeKey([]byte(wire))
+		if err != nil {
+			return nil, err
+		}
+		e, err := b.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		if e.Conflict && e.State.Settled() {
+			all = append(all, Keyed{key, e})
+		}
+	}
+	return all, nil
+}
+
+// All yields every known key and its entry in their wire forms, each key once,
+// while the book works: a key's entry is as of some moment of the iteration, and
+// carries the LSN of its last record. The bytes are valid until the next step.
+func (b *Book) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		moving := b.copyLive()
+		var stop bool
+		for shard := range b.settled.Shards() {
+			b.settled.Range(shard, func(key, value []byte) bool {
+				// A key can be in both places: what was read last in LSN
+				// order is the one to keep.
+				if e, ok := moving[string(key)]; ok {
+					if s, err := journal.DecodeEntry(value); err == nil && s.LSN < e.LSN {
+						return true
+					}
+					delete(moving, string(key))
+				}
+				stop = !yield(key, value)
+				return !stop
+			})
+			if stop {
+				return
+			}
+		}
+		for key, e := range moving {
+			if !yield([]byte(key), e.AppendTo(nil)) {
+				return
+			}
+		}
+	}
+}
+
+// copyLive copies the live entries. It runs before the index is read: a key that
+// settles meanwhile is then in the index, and one that was copied here and is
+// there too is told apart by its LSN.
+func (b *Book) copyLive() map[string]journal.Entry {
+	all := map[string]journal.Entry{}
+	for i := range b.stripes {
+		b.stripes[i].each(func(wire string, e *journal.Entry) {
+			if e.Known() {
+				all[wire] = e.Clone()
+			}
+		})
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+package index
+
+import (
+	"slices"
+
+	"github.com/oncelog/oncelog/journal"
+)
+
+// A Draft is a key under decision: what is durable of it, what is on its way,
+// and room for the record that the decision writes.
+type Draft struct {
+	// Durable is what Get shows.
+	Durable *journal.Entry
+	// Staged is what Get will show once all that was appended is durable. It
+	// is Durable where nothing is on its way.
+	Staged *journal.Entry
+	// Pending says that something is on its way.
+	Pending bool
+	// Reserve is the log space promised to the attempt's outcome, in bytes.
+	// What the decision leaves in it is kept.
+	Reserve int64
+}
+
+// Stage decides on a key. The decision looks at the draft and returns the record
+// to write, or none; append puts the record in the log's queue without waiting
+// for the disk. Both run under the key's lock, so that records of a key are
+// queued in the order in which they were decided; neither may call the book.
+// Stage returns what decide or append failed with, or the transition table's
+// refusal, and then nothing was staged.
+func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, error), queue func(*journal.Record, *Draft) error) error {
+	var buf keyBuffer
+	wire := key.AppendTo(buf[:0])
+	s := b.stripe(wire)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := b.take(s, wire)
+	if err != nil {
+		return err
+	}
+	d := Draft{Durable: &l.entry, Staged: &l.entry, Pending: l.pending > 0, Reserve: l.reserve}
+	if d.Pending {
+		d.Staged = &l.staged
+	}
+	r, err := decide(&d)
+	if err != nil || r == nil {
+		return err
+	}
+	next := *d.Staged
+	next.History = slices.Clone(next.History)
+	if err := next.Apply(r, next.LSN); err != nil {
+		return err
+	}
+	if err := queue(r, &d); err != nil {
+		return err
+	}
+	l.staged = next
+	l.reserve = d.Reserve
+	l.pending++
+	s.live[string(wire)] = l
+	return nil
+}
+
+// Watch is the durable entry of a key, whether records of it are on their way,
+// and a channel that closes at the key's next change.
+func (b *Book) Watch(key journal.Key) (e journal.Entry, pending bool, changed <-chan struct{}, err error) {
+	var buf keyBuffer
+	wire := key.AppendTo(buf[:0])
+	s := b.stripe(wire)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.live[string(wire)]
+	if !ok {
+		e, err = b.fromIndex(wire)
+		return e, false, nil, err
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	e = l.entry
+	e.History = slices.Clone(e.History)
+	return e, l.pending > 0, l.changed, nil
+}

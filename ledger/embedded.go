@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/durable"
+	"github.com/oncelog/oncelog/journal"
+	"github.com/oncelog/oncelog/recovery"
+	"github.com/oncelog/oncelog/wal"
+)
+
+// Errors of the log below, as the ledger passes them on.
+var (
+	// ErrCorrupt: the directory is damaged. errors.As with *wal.CorruptError or
+	// *snapshot.CorruptError gives the place.
+	ErrCorrupt = wal.ErrCorrupt
+	// ErrFailed: a write or a sync failed; the log accepts nothing more until
+	// the ledger is opened again.
+	ErrFailed = wal.ErrFailed
+	// ErrFull: there is no room for the marker and its outcome.
+	ErrFull = wal.ErrFull
+)
+
+// Embedded is a ledger in a directory that this process owns.
+type Embedded struct {
+	dir    string
+	opts   Options
+	format format
+	lock   durable.File
+	log    *wal.Log
+	book   *index.Book
+	report *recovery.Report
+	epoch  uint64
+	opened time.Time
+
+	closed     atomic.Bool
+	failOnce   sync.Once
+	failed     chan struct{} // closed when the log has failed or the ledger is closed
+	stop       chan struct{} // closed by Close
+	background sync.WaitGroup
+
+	compaction compaction
+}
+
+var _ Ledger = (*Embedded)(nil)
+
+// Report says what Open found and mended.
+func (l *Embedded) Report() recovery.Report { return *l.report }
+
+// Dir is the ledger's directory.
+func (l *Embedded) Dir() string { return l.dir }
+
+// Epoch numbers this owner; every Open has the next one.
+func (l *Embedded) Epoch() uint64 { return l.epoch }
+
+// Err is nil while the ledger accepts, and otherwise why it does not: it wraps
+// ErrFailed or ErrClosed.
+func (l *Embedded) Err() error {
+	if l.closed.Load() {
+		return fmt.Errorf("ledger: %s: %w", l.dir, ErrClosed)
+	}
+	return l.log.Err()
+}
+
+// Get is what is known of a key; see [Ledger]. It does no I/O, and for a settled
+// key it allocates nothing.
+func (l *Embedded) Get(key journal.Key) (journal.Entry, error) {
+	if err := key.Validate(); err != nil {
+		return journal.Entry{}, checkKey(key)
+	}
+	if l.closed.Load() {
+		return journal.Entry{}, l.Err()
+	}
+	return l.book.Get(key)
+}
+
+// State is where the key of the entry stands for this owner.
+func (l *Embedded) State(e *journal.Entry) journal.State { return e.StateIn(l.epoch) }
+
+// Await is Get once no attempt of the key is in flight here.
+func (l *Embedded) Await(ctx context.Context, key journal.Key) (journal.Entry, error) {
+	if err := checkKey(key); err != nil {
+		return journal.Entry{}, err
+	}
+	for {
+		e, pending, changed, err := l.book.Watch(key)
+		if err != nil || (!pending && e.StateIn(l.epoch) != journal.Accepted) {
+			return e, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return e, fmt.Errorf("ledger: waiting for %v: %w: %w", key, ErrInFlight, context.Cause(ctx))
+		case <-l.failed:
+			return e, l.Err()
+		}
+	}
+}
+
+// Unsettled lists the journal, oldest last change first.
+func (l *Embedded) Unsettled() iter.Seq2[journal.Key, journal.Entry] {
+	return func(yield func(journal.Key, journal.Entry) bool) {
+		for _, k := range l.book.Journal() {
+			if !yield(k.Key, k.Entry) {
+				return
+			}
+		}
+	}
+}
+
+// Conflicts lists the settled keys that show a conflict; unsettled ones show it
+// in Unsettled.
+func (l *Embedded) Conflicts() ([]index.Keyed, error) { return l.book.Conflicts() }
+
+// Stat is what a ledger holds and costs.
+type Stat struct {
+	Epoch     uint64
+	Keys      int  // known, settled or not
+	Unsettled int  // in the journal
+	Conflicts int  // settled keys with a conflict
+	Amnesia   bool // acknowledged records are known to be lost: unknown keys are in doubt
+	Reason    string
+	Log       wal.Stat
+	Index     index.Stat
+	Snapshots SnapshotStat
+}
+
+// Stat is what the ledger holds and costs now.
+func (l *Embedded) Stat() (Stat, error) {
+	conflicts, err := l.book.Conflicts()
+	if err != nil {
+		return Stat{}, err
+	}
+	w := l.book.Ledgerwide()
+	return Stat{
+		Epoch: l.epoch, Keys: l.book.Len(), Unsettled: l.book.Unsettled(), Conflicts: len(conflicts),
+		Amnesia: w.Amnesia, Reason: w.Reason,
+		Log: l.log.Stat(), Index: l.book.Stat(), Snapshots: l.compaction.stat(),
+	}, nil
+}
+
+// Records yields the log's records from an LSN on, decoded, up to what was
+// durable when it began. The records alias a buffer that the next step reuses.
+func (l *Embedded) Records(from uint64) iter.Seq2[wal.Record, error] {
+	return l.log.Records(max(from, l.log.First()))
+}
+
+// Close waits for what is being written, marks the log as cleanly closed and
+// gives the directory back. Attempts without an outcome are then in doubt.
+func (l *Embedded) Close() error {
+	if l.closed.Swap(true) {
+		return fmt.Errorf("ledger: %s: %w", l.dir, ErrClosed)
+	}
+	close(l.stop)
+	l.background.Wait()
+	err := l.log.Close()
+	l.wakeAll()
+	return errors.Join(err, l.lock.Close())
+}
+
+// wakeAll ends every Await: nothing will change any more.
+func (l *Embedded) wakeAll() { l.failOnce.Do(func() { close(l.failed) }) }

@@ -1,0 +1,159 @@
+package recovery
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"time"
+
+	"github.com/oncelog/oncelog/index"
+	"github.com/oncelog/oncelog/internal/durable"
+	"github.com/oncelog/oncelog/journal"
+	"github.com/oncelog/oncelog/snapshot"
+	"github.com/oncelog/oncelog/wal"
+)
+
+// ErrCorrupt reports a directory whose parts are sound but do not fit together.
+// Damage inside a part is wal.ErrCorrupt or snapshot.ErrCorrupt.
+var ErrCorrupt = errors.New("ledger corrupt")
+
+// Options say where the parts of a ledger are.
+type Options struct {
+	FS        durable.FS
+	Log       wal.Options // Apply is set by Run
+	Snapshots string      // directory
+	ID        [16]byte    // of the ledger
+	Seed      uint64      // of the index
+}
+
+// A Report says what a recovery found and did.
+type Report struct {
+	Log         *wal.Report
+	Snapshot    string        // path of the snapshot used; empty for none
+	SnapshotLSN uint64        // the log is replayed from the next LSN
+	Entries     uint64        // taken from the snapshot
+	Damaged     []error       // snapshots that were not sound and not used
+	Records     uint64        // replayed from the log
+	InDoubt     int           // accepted attempts whose owner is gone, and keys in doubt
+	Unsettled   int           // keys in the journal, those in doubt included
+	Epoch       uint64        // of the last owner
+	Elapsed     time.Duration // of the whole recovery
+}
+
+// Run opens the log, which repairs a torn tail, and fills a book. The log goes
+// on applying what is appended to the book. The caller holds the directory's
+// lock.
+func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
+	start := time.Now()
+	r := &Report{}
+	book, err := load(o, r)
+	if err != nil {
+		return nil, nil, r, err
+	}
+	o.Log.Apply = book.Apply
+	log, found, err := wal.Open(o.Log)
+	r.Log = found
+	if err != nil {
+		return nil, nil, r, err
+	}
+	if err := replay(log, book, r); err != nil {
+		return nil, nil, r, errors.Join(err, log.Close())
+	}
+	r.count(book)
+	r.Elapsed = time.Since(start)
+	return log, book, r, nil
+}
+
+// load fills a book from the newest snapshot that is sound, or leaves it empty.
+func load(o Options, r *Report) (*index.Book, error) {
+	found, err := snapshot.List(o.FS, o.Snapshots)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("recovery: %w", err)
+	}
+	for _, s := range found {
+		// A fresh book each time: one that a damaged file half filled is
+		// thrown away.
+		book := index.NewBook(o.Seed)
+		info, err := snapshot.Load(o.FS, s.Path, o.ID, runtime.GOMAXPROCS(0), book.Load)
+		if err != nil {
+			r.Damaged = append(r.Damaged, err)
+			continue
+		}
+		w, err := DecodeLedgerwide(info.Header.Extra)
+		if err != nil {
+			r.Damaged = append(r.Damaged, fmt.Errorf("recovery: %s: %w", s.Path, err))
+			continue
+		}
+		book.Restore(w)
+		r.Snapshot, r.SnapshotLSN, r.Entries = s.Path, info.Header.LSN, info.Entries
+		return book, nil
+	}
+	return index.NewBook(o.Seed), nil
+}
+
+func replay(log *wal.Log, book *index.Book, r *Report) error {
+	from := r.SnapshotLSN + 1
+	switch first, last := log.First(), log.Durable(); {
+	case first > from:
+		return errors.Join(append([]error{fmt.Errorf(
+			"recovery: the log begins at LSN %d and the newest sound snapshot ends at %d: records %d to %d are missing; "+
+				"`oncelog verify` looks into it: %w", first, r.SnapshotLSN, from, first-1, ErrCorrupt)}, r.Damaged...)...)
+	case last < r.SnapshotLSN:
+		return fmt.Errorf("recovery: snapshot %s holds records up to LSN %d and the log ends at %d: the log has lost records; "+
+			"`oncelog verify` looks into it: %w", r.Snapshot, r.SnapshotLSN, last, ErrCorrupt)
+	case from > last:
+		return nil
+	}
+	for rec, err := range log.Records(from) {
+		if err != nil {
+			return err
+		}
+		if err := book.Apply(rec.LSN, rec.Data); err != nil {
+			return fmt.Errorf("%w: %w", err, ErrCorrupt)
+		}
+		r.Records++
+	}
+	return nil
+}
+
+func (r *Report) count(book *index.Book) {
+	r.Epoch = book.Ledgerwide().Epoch
+	for _, k := range book.Journal() {
+		r.Unsettled++
+		if s := k.Entry.StateIn(r.Epoch + 1); s == journal.InDoubt {
+			r.InDoubt++
+		}
+	}
+}
+
+// EncodeLedgerwide is the form in which a snapshot's header carries what the
+// records without a key add up to.
+func EncodeLedgerwide(w index.Ledgerwide) []byte {
+	b := binary.AppendUvarint(nil, w.Epoch)
+	b = binary.AppendUvarint(b, uint64(w.Open))
+	if !w.Amnesia {
+		return append(b, 0)
+	}
+	return append(append(b, 1), w.Reason...)
+}
+
+// DecodeLedgerwide reads what EncodeLedgerwide wrote.
+func DecodeLedgerwide(b []byte) (index.Ledgerwide, error) {
+	var w index.Ledgerwide
+	epoch, n := binary.Uvarint(b)
+	if n <= 0 {
+		return w, fmt.Errorf("the header's epoch does not parse: %w", ErrCorrupt)
+	}
+	open, m := binary.Uvarint(b[n:])
+	if m <= 0 || len(b) == n+m {
+		return w, fmt.Errorf("the header's open time does not parse: %w", ErrCorrupt)
+	}
+	w.Epoch, w.Open = epoch, int64(open)
+	w.Amnesia = b[n+m] == 1
+	if w.Amnesia {
+		w.Reason = string(b[n+m+1:])
+	}
+	return w, nil
+}
