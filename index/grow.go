@@ -1,0 +1,95 @@
+package index
+
+import (
+	"iter"
+	"slices"
+)
+
+// tables yields every table of the view once.
+func (v *view) tables() iter.Seq[*table] {
+	return func(yield func(*table) bool) {
+		for i := 0; i < len(v.dir); {
+			t := v.dir[i]
+			if !yield(t) {
+				return
+			}
+			i += 1 << (v.depth - t.depth)
+		}
+	}
+}
+
+// grow replaces a full table by a larger one, or by two when it would get too
+// large, and returns the one for h. The old table is left as it is for the
+// readers that are in it.
+func (s *shard) grow(t *table, h hash) *table {
+	v := *s.view.Load()
+	if buckets(t.step+1, s.phase) > maxBuckets && t.depth < dirBits {
+		if low, high, ok := s.split(&v, t); ok {
+			v.replace(h.dir(t.depth), t.depth, low, high)
+			s.view.Store(&v)
+			return v.table(h)
+		}
+	}
+	larger := newTable(t.step+1, t.count, s.phase, t.depth)
+	s.rehash(&v, t, larger.insert)
+	v.replace(h.dir(t.depth), t.depth, larger, larger)
+	s.view.Store(&v)
+	return larger
+}
+
+// rehash calls fn with every ref in the table and the hash of its key.
+func (s *shard) rehash(v *view, t *table, fn func(hash, ref)) {
+	t.refs(func(r ref) { fn(s.hash.sum(v.record(r).key), r) })
+}
+
+// split deals the table's entries out to two by the next bit of their hashes.
+// It declines where the bit hardly tells them apart: hashes that collide will
+// not be parted by more tables.
+func (s *shard) split(v *view, t *table) (low, high *table, ok bool) {
+	depth := t.depth + 1
+	var n [2]int
+	s.rehash(v, t, func(h hash, _ ref) { n[h.dir(depth)&1]++ })
+	if min(n[0], n[1]) < t.count/4 {
+		return nil, nil, false
+	}
+	// A step less in each half is a step more in all: two steps double.
+	low = newTable(t.step-1, n[0], s.phase, depth)
+	high = newTable(t.step-1, n[1], s.phase, depth)
+	s.rehash(v, t, func(h hash, r ref) {
+		if h.dir(depth)&1 == 0 {
+			low.insert(h, r)
+		} else {
+			high.insert(h, r)
+		}
+	})
+	return low, high, true
+}
+
+// replace puts two tables (or twice the same) in the places that the table
+// for the hashes with a prefix of depth bits had, in a directory of its own.
+func (v *view) replace(prefix int, depth uint8, low, high *table) {
+	if low.depth > v.depth {
+		v.double()
+	} else {
+		v.dir = slices.Clone(v.dir)
+	}
+	width := 1 << (v.depth - depth)
+	at := prefix * width
+	for i := range width {
+		if i < (width+1)/2 {
+			v.dir[at+i] = low
+		} else {
+			v.dir[at+i] = high
+		}
+	}
+}
+
+// double gives every table twice its places in a new directory.
+func (v *view) double() {
+	dir := make([]*table, 0, 2*len(v.dir))
+	for _, t := range v.dir {
+		dir = append(dir, t, t)
+	}
+	v.dir = dir
+	v.depth++
+}

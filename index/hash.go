@@ -1,0 +1,53 @@
+package index
+
+import "github.com/cespare/xxhash/v2"
+
+// How the 64 bits of a hash are spent, from the top: shard, directory, (two
+// spare), bucket, tag. The parts do not overlap, so that keys which share a
+// table still spread over its buckets and their tags.
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+
+	shardShift = 64 - shardBits
+	dirBits    = 16
+	dirShift   = shardShift - dirBits
+	homeShift  = 8 // 32 bits choose the bucket; the low 8 are the tag
+)
+
+// A hasher is a seeded xxhash64. The mask is all ones except in tests, which
+// clear bits of it to force collisions.
+type hasher struct {
+	seed, mask uint64
+}
+
+func (hs hasher) sum(key []byte) hash {
+	var d xxhash.Digest
+	d.ResetWithSeed(hs.seed)
+	d.Write(key)
+	return hash(d.Sum64() & hs.mask)
+}
+
+// A hash is a key's hash; its methods are the parts.
+type hash uint64
+
+func (h hash) shard() int { return int(h >> shardShift) }
+
+// dir is the key's position in a directory of 1<<depth tables.
+func (h hash) dir(depth uint8) int {
+	return int(h>>dirShift) & (1<<dirBits - 1) >> (dirBits - depth)
+}
+
+// home is the bucket, of n, at which the search for the key begins.
+func (h hash) home(n int) int {
+	return int(uint64(uint32(h>>homeShift)) * uint64(n) >> 32)
+}
+
+// tag is the byte that stands for the key in its bucket; 0 means a free slot.
+func (h hash) tag() uint64 {
+	t := uint64(h & 0xff)
+	if t == 0 {
+		return 1
+	}
+	return t
+}
