@@ -166,6 +166,11 @@ func create(dir string, o Options) error {
 	if err := checkUnused(o.FS, dir); err != nil {
 		return err
 	}
+	// An earlier creation that was cut off may have made the directory without
+	// making its name durable.
+	if err := o.FS.SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
 	f := newFormat(o.Store)
 	begun := filepath.Join(dir, newFormatName)
 	if err := durable.WriteFile(o.FS, begun, f.encode()); err != nil {
@@ -192,6 +197,9 @@ func create(dir string, o Options) error {
 // makeEmpty makes a directory, or empties what an interrupted creation left.
 func makeEmpty(fsys durable.FS, dir string) error {
 	if err := durable.MkdirAll(fsys, dir); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
 		return err
 	}
 	left, err := fsys.ReadDir(dir)
