@@ -1,71 +1,83 @@
 package durable
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 )
 
-// OS is the operating system's file system.
+// The modes of what is made: a ledger holds other people's data.
+const (
+	dirMode  fs.FileMode = 0o700
+	fileMode fs.FileMode = 0o600
+)
+
+// OS is the operating system's file system. Its errors are those of package
+// os, with operation and path in them. Safe for concurrent use.
 var OS FS = osFS{}
 
 type osFS struct{}
 
 // Mkdir: mkdir.
-func (osFS) Mkdir(path string) error { return os.Mkdir(path, 0o700) }
+func (osFS) Mkdir(path string) error { return os.Mkdir(path, dirMode) }
 
-// Create: openat(O_RDWR|O_CREAT|O_EXCL).
+// Create: open with O_RDWR, O_CREAT and O_EXCL.
 func (osFS) Create(path string) (File, error) {
-	return wrap(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600))
+	return wrap(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode))
 }
 
-// Open: openat(O_RDWR).
+// Open: open with O_RDWR.
 func (osFS) Open(path string) (File, error) { return wrap(os.OpenFile(path, os.O_RDWR, 0)) }
 
-// OpenRead: openat(O_RDONLY).
+// OpenRead: open with O_RDONLY.
 func (osFS) OpenRead(path string) (File, error) { return wrap(os.Open(path)) }
 
-// Rename: renameat.
-func (osFS) Rename(oldpath, newpath string) error { return os.Rename(oldpath, newpath) }
+// Rename: rename; MoveFileEx, written through, on Windows.
+func (osFS) Rename(oldpath, newpath string) error { return rename(oldpath, newpath) }
 
-// Remove: unlinkat.
+// Remove: unlink, or rmdir for a directory.
 func (osFS) Remove(path string) error { return os.Remove(path) }
 
-// ReadDir: openat, getdents64, close.
+// ReadDir: open, getdents until the end, close.
 func (osFS) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
-// Stat: fstatat.
+// Stat: stat.
 func (osFS) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// SyncDir: openat(O_RDONLY), fsync, close; nothing on Windows, see syncDir.
+// SyncDir: open the directory with O_RDONLY, fsync, close; on Windows see
+// syncDir for why nothing is left to do.
 func (osFS) SyncDir(path string) error { return syncDir(path) }
 
 // Free: statfs.
 func (osFS) Free(path string) (int64, error) { return free(path) }
 
-// Lock: openat(O_RDWR|O_CREAT), flock(LOCK_EX|LOCK_NB).
+// Lock: open with O_RDWR and O_CREAT, flock with LOCK_EX and LOCK_NB
+// (LockFileEx on Windows). The lock is the open file's: a second Lock is
+// refused in this process as in any other, and no child process inherits it.
 func (osFS) Lock(path string) (File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
 	}
 	if err := lock(f); err != nil {
-		f.Close() // the lock's error is the one to report
-		return nil, err
+		_ = f.Close() // nothing was written; the lock's error is the one to tell
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return osFile{f}, nil
+	return &osFile{File: f}, nil
 }
 
+// An osFile adds to os.File what a log needs of it.
 type osFile struct{ *os.File }
 
 func wrap(f *os.File, err error) (File, error) {
 	if err != nil {
-		return nil, err
+		return nil, err // not a nil *osFile in a File
 	}
-	return osFile{f}, nil
+	return &osFile{File: f}, nil
 }
 
 // Size: fstat.
-func (f osFile) Size() (int64, error) {
+func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -73,36 +85,41 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Datasync: fdatasync; fsync where there is none.
-func (f osFile) Datasync() error { return datasync(f.File) }
+// Datasync: fdatasync on Linux, elsewhere what Sync does (on darwin os.File
+// makes that F_FULLFSYNC).
+func (f *osFile) Datasync() error { return datasync(f.File) }
 
-// Allocate: fallocate; where it is not supported, pwrite of zeros from the
-// file's end on.
-func (f osFile) Allocate(size int64) error {
-	have, err := f.Size()
-	if err != nil || have >= size {
+// Allocate: fstat, then fallocate of [0, size) on Linux, F_PREALLOCATE and
+// ftruncate on darwin; writes of zeros from the end on where that is not
+// supported. After a failure ftruncate to the old length.
+func (f *osFile) Allocate(size int64) error {
+	old, err := f.Size()
+	if err != nil {
 		return err
 	}
-	supported, err := fallocate(f.File, have, size-have)
-	if !supported {
-		err = writeZeros(f.File, have, size)
+	if size <= 0 {
+		return nil
 	}
-	if err != nil {
-		// Best effort: the error that counts is why there is no room.
-		_ = f.Truncate(have)
+	if err := allocate(f.File, old, size); err != nil {
+		// A file that grew part of the way would read as one with a torn tail.
+		if undo := f.Truncate(old); undo != nil {
+			return fmt.Errorf("allocate %d bytes of %s: %w; then cut back to %d bytes: %w", size, f.Name(), err, old, undo)
+		}
+		return fmt.Errorf("allocate %d bytes of %s: %w", size, f.Name(), err)
 	}
-	return err
+	return nil
 }
 
-// writeZeros allocates by writing.
-func writeZeros(f *os.File, from, to int64) error {
-	zeros := make([]byte, min(to-from, 1<<20))
-	for from < to {
-		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), to-from)], from)
+// zeroFill writes real zeros from old to size. Holes before old stay holes:
+// finding them takes reading the file, and nothing in the project makes any.
+func zeroFill(f *os.File, old, size int64) error {
+	var zeros [64 << 10]byte
+	for off := old; off < size; {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off)
 		if err != nil {
 			return err
 		}
-		from += int64(n)
+		off += int64(n)
 	}
 	return nil
 }

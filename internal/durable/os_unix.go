@@ -6,12 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// control runs a system call on the file's descriptor until no signal
-// interrupts it.
+// EFBIG is the file size limit of the process (RLIMIT_FSIZE): no more bytes fit.
+var fullErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+
+func rename(oldpath, newpath string) error { return os.Rename(oldpath, newpath) }
+
+func syncDir(path string) error {
+	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if closeErr := d.Close(); err == nil {
+		err = closeErr
+	}
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		// Going on would acknowledge files whose names a power cut may lose.
+		return fmt.Errorf("%w: this file system cannot make file names durable; use a directory on a local disk", err)
+	}
+	return err
+}
+
+// lock takes flock: it belongs to the open file, so it also excludes a second
+// holder in this process, and the kernel drops it when the process is gone.
+func lock(f *os.File) error {
+	err := control(f, "flock", func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return err
+}
+
+// control makes a call on the file's descriptor, which stays open for it
+// whatever Close does meanwhile.
 func control(f *os.File, op string, call func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -19,9 +51,7 @@ func control(f *os.File, op string, call func(fd int) error) error {
 	}
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		for failed = call(int(fd)); errors.Is(failed, unix.EINTR); {
-			failed = call(int(fd))
-		}
+		failed = retry(func() error { return call(int(fd)) })
 	})
 	if err == nil {
 		err = failed
@@ -32,34 +62,11 @@ func control(f *os.File, op string, call func(fd int) error) error {
 	return nil
 }
 
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
+// retry repeats a call that a signal interrupted before it did anything.
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
 	}
-	if err := d.Sync(); err != nil {
-		d.Close() // the sync's error is the one to report
-		return err
-	}
-	return d.Close()
-}
-
-func free(path string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
-}
-
-func lock(f *os.File) error {
-	err := control(f, "flock", func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%w: %w", err, ErrLocked)
-	}
-	return err
-}
-
-func isFull(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
