@@ -111,7 +111,7 @@ func (d *decoder) key() Key {
 	}
 	k, err := DecodeKey(b)
 	if err != nil {
-		d.fail("key: %w", err)
+		d.fail("%w", err)
 	}
 	return k
 }

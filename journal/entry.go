@@ -13,24 +13,24 @@ const MaxHistory = 128
 // Entry is a key that was never seen.
 type Entry struct {
 	State       State
-	Attempt     uint32 // the last one permitted; 0 before the first
-	FirstOf     uint32 // the first attempt of this generation
-	Generation  uint32 // how often the key was forgotten
-	Epoch       uint64 // of the ledger when the last attempt was accepted
-	LSN         uint64 // of the last record applied
-	AcceptedAt  int64  // ms since 1970 UTC: the generation's first marker
-	ExecutedAt  int64  // ms since 1970 UTC: the outcome; 0 before
-	Since       int64  // ms since 1970 UTC: the last change of state
-	Fingerprint uint64 // of the input; 0 for none
-	Input       []byte // as kept with the marker
-	Cause       Cause  // of the last change of state
-	Failed      bool   // the outcome is a permanent failure
-	NoResult    bool   // the result was let go
-	Conflict    bool   // an effect is known to contradict what was decided
-	Result      []byte // of a success
-	Reason      string // of a failure
-	History     []Event
-	Dropped     uint32 // events that History no longer has
+	Attempt     uint32  // the last one permitted; 0 before the first
+	FirstOf     uint32  // the first attempt of this generation
+	Generation  uint32  // how often the key was forgotten
+	Epoch       uint64  // of the ledger when the last attempt was accepted; 0 once settled
+	LSN         uint64  // of the last record applied
+	AcceptedAt  int64   // ms since 1970 UTC: the generation's first marker
+	ExecutedAt  int64   // ms since 1970 UTC: the outcome; 0 before
+	Since       int64   // ms since 1970 UTC: the last change of state
+	Fingerprint uint64  // of the input; 0 for none
+	Input       []byte  // as kept with the marker
+	Cause       Cause   // of the last change of state
+	Failed      bool    // the outcome is a permanent failure
+	NoResult    bool    // the result was let go
+	Conflict    bool    // an effect is known to contradict what was decided
+	Result      []byte  // of a success
+	Reason      string  // of a failure
+	History     []Event // see Events; nil for a key that went straight
+	Dropped     uint32  // events that History no longer has
 }
 
 // An Event is one step in a key's history.
@@ -70,7 +70,8 @@ func (e Entry) Clone() Entry {
 	return e
 }
 
-// remember appends rec to the history.
+// remember appends rec to the history. It never writes to the old slice's memory,
+// which copies of the entry may share.
 func (e *Entry) remember(r *Record, lsn uint64) {
 	ev := Event{
 		LSN: lsn, Kind: r.Kind, Attempt: r.Attempt, Time: r.Time, Cause: r.Cause,
@@ -79,22 +80,27 @@ func (e *Entry) remember(r *Record, lsn uint64) {
 	if ev.Attempt == 0 {
 		ev.Attempt = e.Attempt
 	}
-	if len(e.History) >= MaxHistory {
-		e.History = append(e.History[:1], e.History[2:]...)
+	old := e.History
+	if len(old) >= MaxHistory {
+		old = slices.Delete(slices.Clone(old), 1, 2)
 		e.Dropped++
 	}
-	e.History = append(e.History, ev)
+	e.History = append(slices.Clip(old), ev)
 }
 
-// Events is the entry's history, oldest first. Of a key that went the plain way
-// — accepted, executed, confirmed, each once — the entry keeps no list, and the
-// events are made up from its times; their LSNs are then unknown but for the
-// last.
+// Events is the entry's history, oldest first.
+//
+// An entry keeps no list for a key that went straight: accepted once, then
+// executed with Run's word, then confirmed, none of them with a note. Its events
+// are made up from the entry's times. Lost are the LSNs, but for the last event,
+// which gets that of the last record applied, and a confirmation in the very
+// millisecond of the outcome, which looks like an outcome that settled the key.
 func (e *Entry) Events() []Event {
 	if len(e.History) > 0 || !e.Known() {
 		return e.History
 	}
-	evs := []Event{{Kind: KindAccepted, Attempt: e.Attempt, Time: e.AcceptedAt}}
+	evs := make([]Event, 0, 3)
+	evs = append(evs, Event{Kind: KindAccepted, Attempt: e.Attempt, Time: e.AcceptedAt})
 	if e.State.Done() {
 		evs = append(evs, Event{Kind: KindExecuted, Attempt: e.Attempt, Time: e.ExecutedAt, Cause: Run, Failed: e.Failed})
 	}
@@ -105,17 +111,24 @@ func (e *Entry) Events() []Event {
 	return evs
 }
 
-// plain reports whether Events can be made up from the other fields, so that the
-// list need not be kept for a settled key.
-func (e *Entry) plain() bool {
-	if e.State != Confirmed || e.Attempt != 1 || e.Generation != 0 || e.Conflict || e.Dropped > 0 ||
-		e.Cause != Run || e.Reason != "" || len(e.Input) > 0 {
+// straight reports whether the key went straight so far and still does after the
+// record, so that Events can make up the record's event and none is kept.
+func (e *Entry) straight(s step, r *Record) bool {
+	if len(e.History) > 0 || e.Attempt > 1 || r.Attempt != 1 || r.Note != "" {
 		return false
 	}
-	for _, ev := range e.History {
-		if ev.Note != "" || ev.Kind == KindDoubt || ev.Kind == KindObserved || ev.Kind == KindReleased {
-			return false
-		}
+	switch s {
+	case accept:
+		return !e.Known()
+	case execute:
+		return e.State == Accepted && r.Cause == Run
 	}
-	return true
+	return s == confirm
+}
+
+// plain reports whether the entry has its short form: a settled key that went
+// straight and has nothing to tell but its times, its fingerprint and its result.
+func (e *Entry) plain() bool {
+	return e.State == Confirmed && e.Attempt == 1 && e.FirstOf == 1 && e.Generation == 0 && e.Epoch == 0 &&
+		e.Cause == Run && !e.Conflict && len(e.Input) == 0 && e.Reason == "" && e.Dropped == 0 && len(e.History) == 0
 }

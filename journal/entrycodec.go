@@ -21,8 +21,9 @@ const (
 // executed minus accepted and since minus executed as varints, the fingerprint in
 // 8 bytes, the length of the result and the result; for other than plainly
 // settled keys then attempt, first of generation, generation, epoch, cause,
-// input, reason, dropped and the history. A plainly settled key so costs about
-// 24 bytes beyond its result.
+// input, reason, dropped and the history. A plainly settled key, which is one
+// that went straight ([Entry.Events]) to a success, so costs 22 to 26 bytes
+// beyond its result.
 func (e *Entry) AppendTo(dst []byte) []byte {
 	rich := !e.plain()
 	dst = append(dst, e.firstByte(rich))
@@ -138,6 +139,9 @@ func (d *decoder) rich(e *Entry) {
 	if n > MaxHistory {
 		d.fail("a history of %d events, want at most %d", n, MaxHistory)
 		return
+	}
+	if n > 0 && d.err == nil {
+		e.History = make([]Event, 0, n)
 	}
 	for range n {
 		if d.err != nil {

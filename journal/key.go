@@ -88,7 +88,10 @@ func ParseKey(s string) (Key, error) {
 		}
 	}
 	k := Key{Effect: effect, Item: item}
-	return k, k.Validate()
+	if err := k.Validate(); err != nil {
+		return Key{}, err
+	}
+	return k, nil
 }
 
 // AppendTo appends the key's wire form, which is also its form in the index: the
@@ -104,15 +107,19 @@ func (k Key) wireLen() int {
 	return uvarintLen(uint64(len(k.Effect))) + len(k.Effect) + len(k.Item)
 }
 
-// DecodeKey reads a key's wire form. The key's strings alias b.
+// DecodeKey reads a key's wire form. The key's strings alias b. Errors wrap
+// [ErrBadRecord] or [ErrBadKey].
 func DecodeKey(b []byte) (Key, error) {
 	d := decoder{b: b}
 	k := Key{Effect: d.str()}
 	if d.err != nil {
-		return Key{}, d.err
+		return Key{}, fmt.Errorf("journal: key: %w", d.err)
 	}
 	k.Item = alias(d.b)
-	return k, k.Validate()
+	if err := k.Validate(); err != nil {
+		return Key{}, err
+	}
+	return k, nil
 }
 
 // Clone returns a key whose strings are its own.

@@ -91,8 +91,9 @@ func (r Record) Clone() Record {
 	return r
 }
 
-// AppendTo appends the record's encoding. It panics on a kind that this version
-// does not know: that is a programmer's error.
+// AppendTo appends the record's encoding. Times before 1970 are written as 1970:
+// a clock that is off must not make a log that cannot be read. It panics on a
+// kind that this version does not know: that is a programmer's error.
 func (r *Record) AppendTo(dst []byte) []byte {
 	if r.raw != nil {
 		return append(dst, r.raw...)
@@ -105,13 +106,13 @@ func (r *Record) AppendTo(dst []byte) []byte {
 	switch r.Kind {
 	case KindEpoch:
 		dst = binary.AppendUvarint(dst, r.Epoch)
-		dst = binary.AppendUvarint(dst, uint64(r.Time))
-		dst = binary.AppendUvarint(dst, uint64(r.Open))
+		dst = appendMS(dst, r.Time)
+		dst = appendMS(dst, r.Open)
 		return appendBytes(dst, r.Note)
 	case KindAccepted:
 		dst = binary.AppendUvarint(dst, uint64(r.Attempt))
 		dst = binary.AppendUvarint(dst, r.Epoch)
-		dst = binary.AppendUvarint(dst, uint64(r.Time))
+		dst = appendMS(dst, r.Time)
 		dst = binary.LittleEndian.AppendUint64(dst, r.Fingerprint)
 		return appendBytes(dst, r.Input)
 	case KindExecuted:
@@ -131,11 +132,11 @@ func (r *Record) AppendTo(dst []byte) []byte {
 		dst = append(dst, r.flags())
 		return appendBytes(dst, r.Note)
 	case KindForgotten:
-		dst = binary.AppendUvarint(dst, uint64(r.Time))
+		dst = appendMS(dst, r.Time)
 		return appendBytes(dst, r.Note)
 	case KindAmnesia:
 		dst = append(dst, r.flags())
-		dst = binary.AppendUvarint(dst, uint64(r.Time))
+		dst = appendMS(dst, r.Time)
 		return appendBytes(dst, r.Note)
 	}
 	panic(fmt.Sprintf("journal: encoding a record of unknown %v", r.Kind))
@@ -143,7 +144,11 @@ func (r *Record) AppendTo(dst []byte) []byte {
 
 func (r *Record) appendStep(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.Attempt))
-	return binary.AppendUvarint(dst, uint64(r.Time))
+	return appendMS(dst, r.Time)
+}
+
+func appendMS(dst []byte, ms int64) []byte {
+	return binary.AppendUvarint(dst, uint64(max(ms, 0)))
 }
 
 func (r *Record) flags() byte {

@@ -46,13 +46,33 @@ var table = [numStates][numKinds]step{
 
 // Apply takes the step that the table names for the entry's state and the
 // record, or refuses with an error that wraps [ErrRefused] and leaves the entry
-// as it is. It copies what it keeps, so the record may alias a buffer. The
-// record's key is taken to be the entry's.
+// as it is. It copies what it keeps, so the record may alias a buffer, and never
+// writes to memory that a copy of the entry shares. The record's key is taken to
+// be the entry's.
 func (e *Entry) Apply(r *Record, lsn uint64) error {
 	if err := e.Permits(r); err != nil {
 		return err
 	}
-	switch table[e.State][r.Kind] {
+	s := table[e.State][r.Kind]
+	if s == keep {
+		e.LSN = lsn
+		return nil
+	}
+	straight := e.straight(s, r)
+	if !straight {
+		e.History = e.Events()
+	}
+	e.take(s, r)
+	if !straight {
+		e.remember(r, lsn)
+	}
+	e.LSN = lsn
+	return nil
+}
+
+// take performs a step that is permitted.
+func (e *Entry) take(s step, r *Record) {
+	switch s {
 	case accept:
 		e.accept(r)
 	case execute:
@@ -60,7 +80,7 @@ func (e *Entry) Apply(r *Record, lsn uint64) error {
 	case confirm:
 		e.enter(Confirmed, r)
 	case release:
-		e.outcome(nil)
+		e.outcome(&Record{})
 		e.enter(Released, r)
 	case doubt:
 		if e.State == Absent {
@@ -72,57 +92,56 @@ func (e *Entry) Apply(r *Record, lsn uint64) error {
 	case forget:
 		*e = Entry{Attempt: e.Attempt, Generation: e.Generation + 1, Since: r.Time, History: e.History,
 			Dropped: e.Dropped, Conflict: e.Conflict}
-	case keep:
-		e.LSN = lsn
-		return nil
 	}
-	e.remember(r, lsn)
-	e.LSN = lsn
-	return nil
 }
 
 // Permits reports, wrapped in [ErrRefused], why Apply would refuse the record;
-// nil if it would not.
+// nil if it would not. A record that is permitted, of a valid key, can be decoded
+// once it is encoded.
 func (e *Entry) Permits(r *Record) error {
-	if e.State >= numStates || !r.Kind.HasKey() || table[e.State][r.Kind] == refuse {
-		return e.refused(r, "the state does not permit it")
+	s := refuse
+	if e.State < numStates && r.Kind.HasKey() {
+		s = table[e.State][r.Kind]
 	}
-	switch table[e.State][r.Kind] {
-	case accept:
-		if r.Attempt != e.Attempt+1 {
-			return e.refused(r, fmt.Sprintf("want attempt %d", e.Attempt+1))
+	switch want := e.attemptFor(s); {
+	case s == refuse:
+		return e.refused(r, "the state does not permit it")
+	case s == forget: // is of no attempt
+	case s == observe:
+		if r.Attempt == 0 || r.Attempt > e.Attempt {
+			return e.refused(r, fmt.Sprintf("want attempt 1 to %d", e.Attempt))
 		}
-	case observe:
-		if r.Attempt > e.Attempt {
-			return e.refused(r, fmt.Sprintf("the last attempt is %d", e.Attempt))
-		}
-	case execute:
-		if r.Attempt != e.Attempt {
-			return e.refused(r, fmt.Sprintf("want attempt %d", e.Attempt))
-		}
-	case doubt:
-		if e.State == Absent {
-			if r.Cause != Amnesia || r.Attempt != e.Attempt+1 {
-				return e.refused(r, "only amnesia puts an absent key in doubt")
-			}
-			return nil
-		}
-		if r.Attempt != e.Attempt {
-			return e.refused(r, fmt.Sprintf("want attempt %d", e.Attempt))
-		}
-	case release:
-		if !r.Cause.Releases() {
-			return e.refused(r, fmt.Sprintf("cause %v does not release", r.Cause))
-		}
-		if r.Attempt != e.Attempt {
-			return e.refused(r, fmt.Sprintf("want attempt %d", e.Attempt))
-		}
-	case confirm, keep:
-		if r.Attempt != e.Attempt {
-			return e.refused(r, fmt.Sprintf("want attempt %d", e.Attempt))
-		}
+	case r.Attempt == 0 || r.Attempt != want:
+		return e.refused(r, fmt.Sprintf("want attempt %d", want))
+	}
+	if !e.fits(s, r.Cause) {
+		return e.refused(r, fmt.Sprintf("cause %q does not permit it", r.Cause))
 	}
 	return nil
+}
+
+// attemptFor is the attempt that a record must be of to take the step; 0 once the
+// numbers are used up.
+func (e *Entry) attemptFor(s step) uint32 {
+	if s == accept || e.State == Absent {
+		return e.Attempt + 1
+	}
+	return e.Attempt
+}
+
+// fits reports whether the cause permits the step from the entry's state. An
+// outcome that is recorded gives way to evidence or a person only: that the far
+// side deduplicates, or that Run took its word back, is no reason to run again.
+func (e *Entry) fits(s step, c Cause) bool {
+	switch s {
+	case execute:
+		return c.executes()
+	case release:
+		return c.Releases() && (e.State != Executed || c == NotLanded || c == Operator)
+	case doubt:
+		return c == Amnesia || e.State != Absent && c.doubts()
+	}
+	return c == NoCause
 }
 
 func (e *Entry) refused(r *Record, why string) error {
@@ -136,7 +155,9 @@ func (e *Entry) accept(r *Record) {
 	}
 	e.Attempt = r.Attempt
 	e.Epoch = r.Epoch
-	e.Fingerprint = r.Fingerprint
+	if r.Fingerprint != 0 { // 0 compares with everything and must not make the next one do so
+		e.Fingerprint = r.Fingerprint
+	}
 	if len(r.Input) > 0 {
 		e.Input = slices.Clone(r.Input)
 	}
@@ -159,11 +180,8 @@ func (e *Entry) execute(r *Record) {
 	e.enter(Executed, r)
 }
 
-// outcome sets what the run produced; nil takes it back.
+// outcome sets what the run produced; an empty record takes it back.
 func (e *Entry) outcome(r *Record) {
-	if r == nil {
-		r = &Record{}
-	}
 	e.ExecutedAt = r.Time
 	e.Failed = r.Failed
 	e.NoResult = r.NoResult
@@ -171,23 +189,42 @@ func (e *Entry) outcome(r *Record) {
 	e.Reason = strings.Clone(r.Reason)
 }
 
+// enter changes the state. A doubt that is confirmed again is no change: its age
+// counts from the first.
 func (e *Entry) enter(s State, r *Record) {
+	if s != e.State {
+		e.Since = r.Time
+	}
 	e.State = s
-	e.Since = r.Time
 	if r.Kind != KindConfirmed {
 		e.Cause = r.Cause
 	}
-	if s.Settled() {
+	if s == Confirmed {
 		e.Input = nil
+		e.Epoch = 0
 	}
 }
 
-// contradicts reports whether a late word shows that what was decided is wrong:
-// the effect of an earlier attempt happened and another attempt was permitted, or
-// the current attempt is recorded as done and did not happen.
+// contradicts reports whether a late word shows that what was decided is wrong.
+//
+// "It happened" contradicts a failure that was recorded for the attempt, and a
+// release, unless that was permitted because the far side deduplicates. It also
+// contradicts a forgetting, or a later attempt, if nothing is known to have been
+// decided before. "It did not happen" contradicts a recorded success.
 func (e *Entry) contradicts(r *Record) bool {
-	if r.Landed {
-		return r.Attempt < e.Attempt
+	if !r.Landed {
+		return r.Attempt == e.Attempt && e.State.Done() && !e.Failed
 	}
-	return r.Attempt == e.Attempt && e.State.Done() && !e.Failed
+	for _, ev := range slices.Backward(e.Events()) {
+		if ev.Attempt != r.Attempt {
+			continue
+		}
+		switch ev.Kind {
+		case KindExecuted:
+			return ev.Failed
+		case KindReleased:
+			return ev.Cause != Idempotent
+		}
+	}
+	return r.Attempt < e.Attempt || e.State == Absent
 }
