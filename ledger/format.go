@@ -106,6 +106,7 @@ const (
 	snapshotsName  = "snapshots"
 	quarantineName = "quarantine"
 	watermarkName  = "durable"
+	reserveName    = "reserve"
 )
 
 // readFormat reads FORMAT. ErrNoLedger where there is none and nothing that a

@@ -220,6 +220,7 @@ func logOptions(dir string, f format, o Options) wal.Options {
 		Dir:         filepath.Join(dir, walName),
 		Quarantine:  filepath.Join(dir, quarantineName),
 		Watermark:   filepath.Join(dir, watermarkName),
+		Reserve:     filepath.Join(dir, reserveName),
 		ID:          f.id(),
 		Store:       f.Store,
 		SegmentSize: o.SegmentSize,

@@ -254,8 +254,12 @@ func (l *Embedded) Confirm(key journal.Key, attempt uint32, wait bool) error {
 		}
 		return &journal.Record{Kind: journal.KindConfirmed, Key: key, Attempt: attempt, Time: now()}, nil
 	})
-	if err != nil || !wait {
+	if err != nil {
 		return err
+	}
+	if wrote && !wait {
+		t.Later()
+		return nil
 	}
 	_, err = l.finish(key, t, wrote)
 	return err

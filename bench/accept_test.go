@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	tidwall "github.com/tidwall/wal"
+
+	"github.com/oncelog/oncelog/internal/durable"
+	"github.com/oncelog/oncelog/journal"
+	"github.com/oncelog/oncelog/ledger"
+)
+
+// marker is what a marker of key(i) is encoded as: the bytes that the baselines
+// write.
+func marker(i int) []byte {
+	r := journal.Record{Kind: journal.KindAccepted, Key: key(i), Attempt: 1, Epoch: 2, Time: 1_700_000_000_000, Fingerprint: 7}
+	return r.AppendTo(nil)
+}
+
+// BenchmarkAccept is durable markers a second, beside tidwall/wal's own synced
+// Write and beside overwriting one file in place with fdatasync, one at a time:
+// what the disk does.
+func BenchmarkAccept(b *testing.B) {
+	for _, n := range callerCounts {
+		b.Run(fmt.Sprintf("callers=%d/v=oncelog", n), func(b *testing.B) {
+			l := newLedger(b, ledger.Options{SnapshotEvery: -1})
+			callers(b, n, func(i int) error {
+				d, err := l.Accept(context.Background(), key(i), ledger.Input{Fingerprint: 7})
+				if err == nil && !d.Granted {
+					return fmt.Errorf("key %d is not fresh: %v", i, d.State)
+				}
+				return err
+			})
+		})
+		b.Run(fmt.Sprintf("callers=%d/v=tidwall", n), func(b *testing.B) {
+			log, err := tidwall.Open(b.TempDir(), &tidwall.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer log.Close()
+			var mu sync.Mutex
+			index := uint64(0)
+			callers(b, n, func(i int) error {
+				mu.Lock()
+				defer mu.Unlock()
+				index++
+				return log.Write(index, marker(i))
+			})
+		})
+	}
+	b.Run("callers=1/v=overwrite", func(b *testing.B) {
+		f := overwritten(b)
+		callers(b, 1, func(i int) error {
+			if _, err := f.WriteAt(marker(i), int64(i)*128%overwriteSize); err != nil {
+				return err
+			}
+			return f.Datasync()
+		})
+	})
+}
+
+const overwriteSize = 8 << 20
+
+// overwritten is a file whose blocks are all written, so that overwriting it
+// changes no metadata.
+func overwritten(b *testing.B) durable.File {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "overwrite")
+	if err := os.WriteFile(path, make([]byte, overwriteSize+4096), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	f, err := durable.OS.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { f.Close() })
+	return f
+}
+
+// BenchmarkDuplicate is the look-up of a settled key among a hundred thousand.
+func BenchmarkDuplicate(b *testing.B) {
+	l := newLedger(b, ledger.Options{SnapshotEvery: -1})
+	const settled = 100_000
+	settle(b, l, settled)
+	keys := make([]journal.Key, settled)
+	for i := range keys {
+		keys[i] = key(i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		i := 0
+		for pb.Next() {
+			i = (i + 7919) % settled
+			e, err := l.Get(keys[i])
+			if err != nil || e.State != journal.Confirmed {
+				b.Errorf("key %d: %v, %v", i, e.State, err)
+				return
+			}
+		}
+	})
+}
+
+// settle takes n keys through accept and outcome, from 256 callers.
+func settle(b testing.TB, l *ledger.Embedded, n int) {
+	b.Helper()
+	var group sync.WaitGroup
+	for c := range 256 {
+		group.Go(func() {
+			for i := c; i < n; i += 256 {
+				if _, err := l.Accept(context.Background(), key(i), ledger.Input{Fingerprint: 7}); err != nil {
+					b.Error(err)
+					return
+				}
+				if _, err := l.Execute(key(i), 1, ledger.Outcome{Result: payload, Settles: true, Cause: journal.Run}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,161 @@
+package crash
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/oncelog/oncelog/internal/durable"
+)
+
+// A Point names a moment at which a process can be ended: before or after the
+// n-th operation of one kind on one part of a ledger's directory, such as
+// "before datasync wal 3" or "after rename snapshots 1".
+type Point struct {
+	After bool
+	Op    string // create, write, writeat, truncate, allocate, sync, datasync, rename, remove, syncdir, mkdir
+	Part  string // wal, snapshots, quarantine, durable, reserve, FORMAT, LOCK or dir
+	Hit   int    // the first is 1
+}
+
+// String is the form that ParsePoint reads.
+func (p Point) String() string {
+	when := "before"
+	if p.After {
+		when = "after"
+	}
+	return fmt.Sprintf("%s %s %s %d", when, p.Op, p.Part, p.Hit)
+}
+
+// ParsePoint reads what String writes.
+func ParsePoint(s string) (p Point, err error) {
+	var when string
+	if _, err = fmt.Sscanf(s, "%s %s %s %d", &when, &p.Op, &p.Part, &p.Hit); err != nil {
+		return p, fmt.Errorf("crash: %q is not a point such as `before datasync wal 3`: %w", s, err)
+	}
+	if when != "before" && when != "after" {
+		return p, fmt.Errorf("crash: %q begins with %q, want before or after", s, when)
+	}
+	p.After = when == "after"
+	return p, nil
+}
+
+// FS is a file system that calls Reach before and after each operation that
+// changes something, so that a test can end the process there.
+type FS struct {
+	durable.FS
+	// Root is the ledger's directory.
+	Root string
+	// Reach is called at every point, one call at a time.
+	Reach func(Point)
+
+	mu   sync.Mutex
+	hits map[string]int
+}
+
+// around runs one operation between its two points.
+func (f *FS) around(op, path string, do func() error) error {
+	p := f.next(op, path)
+	f.Reach(p)
+	err := do()
+	p.After = true
+	f.Reach(p)
+	return err
+}
+
+func (f *FS) next(op, path string) Point {
+	part := f.part(path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hits == nil {
+		f.hits = map[string]int{}
+	}
+	f.hits[op+part]++
+	return Point{Op: op, Part: part, Hit: f.hits[op+part]}
+}
+
+// part is the first name of the path below the root.
+func (f *FS) part(path string) string {
+	rel, err := filepath.Rel(f.Root, path)
+	if err != nil || rel == "." || strings.HasPrefix(rel, "..") {
+		return "dir"
+	}
+	first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	first, _, _ = strings.Cut(first, ".")
+	return first
+}
+
+// Mkdir passes on between its points.
+func (f *FS) Mkdir(path string) error {
+	return f.around("mkdir", path, func() error { return f.FS.Mkdir(path) })
+}
+
+// Create passes on between its points.
+func (f *FS) Create(path string) (file durable.File, err error) {
+	err = f.around("create", path, func() error {
+		file, err = f.FS.Create(path)
+		return err
+	})
+	return f.wrap(file, err)
+}
+
+// Open gives the file its points.
+func (f *FS) Open(path string) (durable.File, error) { return f.wrap(f.FS.Open(path)) }
+
+func (f *FS) wrap(file durable.File, err error) (durable.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &pointedFile{file, f}, nil
+}
+
+// Rename passes on between its points, which are of the new name's part.
+func (f *FS) Rename(oldpath, newpath string) error {
+	return f.around("rename", newpath, func() error { return f.FS.Rename(oldpath, newpath) })
+}
+
+// Remove passes on between its points.
+func (f *FS) Remove(path string) error {
+	if _, err := f.Stat(path); err != nil {
+		return err // nothing to remove is no point
+	}
+	return f.around("remove", path, func() error { return f.FS.Remove(path) })
+}
+
+// SyncDir passes on between its points.
+func (f *FS) SyncDir(path string) error {
+	return f.around("syncdir", path, func() error { return f.FS.SyncDir(path) })
+}
+
+// pointedFile is a file whose operations have points.
+type pointedFile struct {
+	durable.File
+	fs *FS
+}
+
+func (p *pointedFile) Write(b []byte) (n int, err error) {
+	err = p.fs.around("write", p.Name(), func() error { n, err = p.File.Write(b); return err })
+	return n, err
+}
+
+func (p *pointedFile) WriteAt(b []byte, off int64) (n int, err error) {
+	err = p.fs.around("writeat", p.Name(), func() error { n, err = p.File.WriteAt(b, off); return err })
+	return n, err
+}
+
+func (p *pointedFile) Truncate(size int64) error {
+	return p.fs.around("truncate", p.Name(), func() error { return p.File.Truncate(size) })
+}
+
+func (p *pointedFile) Allocate(size int64) error {
+	return p.fs.around("allocate", p.Name(), func() error { return p.File.Allocate(size) })
+}
+
+func (p *pointedFile) Sync() error {
+	return p.fs.around("sync", p.Name(), p.File.Sync)
+}
+
+func (p *pointedFile) Datasync() error {
+	return p.fs.around("datasync", p.Name(), p.File.Datasync)
+}

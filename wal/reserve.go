@@ -1,0 +1,145 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/oncelog/oncelog/internal/durable"
+)
+
+// Sizes of the ballast in bytes.
+const (
+	ballastMin  = 4 << 20   // kept while the disk has room
+	ballastStep = 1 << 20   // by which it grows
+	ballastGive = 256 << 10 // by which it is given up when the disk is full
+	freeSlack   = 64 << 10  // of free space that is wanted beyond a block
+)
+
+// reserve is room that a full disk cannot take away: a file of allocated blocks
+// that is given up, piece by piece, when what was promised has to be written.
+type reserve struct {
+	fs   durable.FS
+	dir  string
+	file durable.File // nil where there is no ballast file
+
+	mu       sync.Mutex // guards the fields below
+	size     int64      // bytes of ballast now
+	promised int64      // to outcomes that are still to come
+}
+
+// openReserve opens or makes the ballast. A disk that is full is no error: there
+// is then no ballast, and no new promise either.
+func openReserve(fsys durable.FS, path, dir string) (*reserve, error) {
+	r := &reserve{fs: fsys, dir: dir}
+	if path == "" {
+		return r, nil
+	}
+	f, err := fsys.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = fsys.Create(path)
+	}
+	if err != nil {
+		if durable.IsFull(err) {
+			return r, nil
+		}
+		return nil, fmt.Errorf("wal: reserve: %w", err)
+	}
+	r.file = f
+	if r.size, err = f.Size(); err != nil {
+		return nil, errors.Join(fmt.Errorf("wal: reserve: %w", err), f.Close())
+	}
+	if err := r.grow(ballastMin); err != nil && !durable.IsFull(err) {
+		return nil, errors.Join(fmt.Errorf("wal: reserve: %w", err), f.Close())
+	}
+	return r, nil
+}
+
+func (r *reserve) grow(size int64) error {
+	if r.size >= size {
+		return nil
+	}
+	if err := r.file.Allocate(size); err != nil {
+		return err
+	}
+	r.size = size
+	return nil
+}
+
+// promise sets room aside, or gives some back where n is negative. It fails with
+// ErrFull where the disk cannot keep the promise.
+func (r *reserve) promise(n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n <= 0 {
+		r.promised = max(r.promised+n, 0)
+		return nil
+	}
+	if r.file != nil {
+		want := r.promised + n + ballastGive
+		if r.size < ballastMin || r.size < want {
+			want = max(ballastMin, (want+ballastStep-1)/ballastStep*ballastStep)
+			if err := r.grow(want); durable.IsFull(err) {
+				return r.full(n)
+			} else if err != nil {
+				return fmt.Errorf("wal: reserve: %w", err)
+			}
+			if free, err := r.fs.Free(r.dir); err == nil && free >= 0 && free < freeSlack {
+				return r.full(n)
+			}
+		}
+	}
+	r.promised += n
+	return nil
+}
+
+func (r *reserve) full(n int64) error {
+	return fmt.Errorf("wal: no room to promise %d bytes beside %d that are promised; make room on the disk of %s: %w",
+		n, r.promised, r.dir, ErrFull)
+}
+
+// makeRoom gives up ballast until n bytes can be written, or none is left.
+func (r *reserve) makeRoom(n int) error {
+	for r.file != nil {
+		free, err := r.fs.Free(r.dir)
+		if err != nil {
+			return fmt.Errorf("wal: %w", err)
+		}
+		if free < 0 || free >= int64(n)+freeSlack {
+			return nil
+		}
+		if left, err := r.give(); left == 0 || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give gives up one piece of the ballast and says what is left.
+func (r *reserve) give() (left int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size == 0 {
+		return 0, nil
+	}
+	r.size = max(r.size-ballastGive, 0)
+	if err := r.file.Truncate(r.size); err != nil {
+		return 0, fmt.Errorf("wal: reserve: %w", err)
+	}
+	return r.size, nil
+}
+
+// outstanding is what is promised and not given back, in bytes.
+func (r *reserve) outstanding() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.promised
+}
+
+func (r *reserve) close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
