@@ -106,14 +106,21 @@ func (l *Embedded) Await(ctx context.Context, key journal.Key) (journal.Entry, e
 
 // Unsettled lists the journal, oldest last change first.
 func (l *Embedded) Unsettled() iter.Seq2[journal.Key, journal.Entry] {
+	return func(yield func(journal.Key, journal.Entry) bool) { each(l.book.Journal())(yield) }
+}
+
+func each(keys []index.Keyed) iter.Seq2[journal.Key, journal.Entry] {
 	return func(yield func(journal.Key, journal.Entry) bool) {
-		for _, k := range l.book.Journal() {
+		for _, k := range keys {
 			if !yield(k.Key, k.Entry) {
 				return
 			}
 		}
 	}
 }
+
+// UnsettledCount is how many keys are in the journal.
+func (l *Embedded) UnsettledCount() int { return l.book.Unsettled() }
 
 // Conflicts lists the settled keys that show a conflict; unsettled ones show it
 // in Unsettled.
@@ -134,16 +141,16 @@ type Stat struct {
 
 // Stat is what the ledger holds and costs now.
 func (l *Embedded) Stat() (Stat, error) {
-	conflicts, err := l.book.Conflicts()
-	if err != nil {
-		return Stat{}, err
-	}
-	w := l.book.Ledgerwide()
-	return Stat{
-		Epoch: l.epoch, Keys: l.book.Len(), Unsettled: l.book.Unsettled(), Conflicts: len(conflicts),
-		Amnesia: w.Amnesia, Reason: w.Reason,
-		Log: l.log.Stat(), Index: l.book.Stat(), Snapshots: l.compaction.stat(),
-	}, nil
+	s, err := statOf(l.book)
+	s.Epoch, s.Log, s.Snapshots = l.epoch, l.log.Stat(), l.compaction.stat()
+	return s, err
+}
+
+func statOf(book *index.Book) (Stat, error) {
+	conflicts, err := book.Conflicts()
+	w := book.Ledgerwide()
+	return Stat{Keys: book.Len(), Unsettled: book.Unsettled(), Conflicts: len(conflicts),
+		Amnesia: w.Amnesia, Reason: w.Reason, Index: book.Stat()}, err
 }
 
 // Records yields the log's records from an LSN on, decoded, up to what was

@@ -61,6 +61,12 @@ type Ledger interface {
 	// one moment: what changes meanwhile is not seen.
 	Unsettled() iter.Seq2[journal.Key, journal.Entry]
 
+	// UnsettledCount is how many keys are in the journal.
+	UnsettledCount() int
+
+	// Err is nil while the ledger accepts, and otherwise why it does not.
+	Err() error
+
 	// Resolve records an operator's decision on a key that is in doubt, or on
 	// an executed one that did not happen after all. The note says who decided
 	// and why.
@@ -105,6 +111,8 @@ type Outcome struct {
 	Result []byte
 	// Reason of a failure, cut at MaxNote bytes.
 	Reason string
+	// NoResult says that the result of a success is not known.
+	NoResult bool
 	// Settles says that there is nothing to confirm.
 	Settles bool
 	// Cause is journal.Run, Landed, Operator or Exhausted.

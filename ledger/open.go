@@ -24,7 +24,7 @@ type Options struct {
 	// keeps its own. Defaults to wal.StoreTidwall.
 	Store wal.StoreKind
 	// LockWait is how long Open waits for another owner of the directory to
-	// go. Defaults to not at all.
+	// go. Defaults to 50ms, which is for readers that look who owns it.
 	LockWait time.Duration
 	// SegmentSize is the size of a log file in bytes. Defaults to 8 MiB.
 	SegmentSize int64
@@ -39,6 +39,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Store == "" {
 		o.Store = wal.StoreTidwall
+	}
+	if o.LockWait == 0 {
+		o.LockWait = 50 * time.Millisecond
 	}
 	if o.SegmentSize == 0 {
 		o.SegmentSize = 8 << 20

@@ -168,7 +168,7 @@ func (l *Embedded) Execute(key journal.Key, attempt uint32, out Outcome) (journa
 			return observed(key, attempt, !out.Failed, out.Note), nil
 		}
 		return &journal.Record{Kind: journal.KindExecuted, Key: key, Attempt: attempt, Time: now(), Cause: out.Cause,
-			Failed: out.Failed, Settles: out.Settles, Result: out.Result, Reason: clip(out.Reason), Note: clip(out.Note)}, nil
+			Failed: out.Failed, NoResult: out.NoResult, Settles: out.Settles, Result: out.Result, Reason: clip(out.Reason), Note: clip(out.Note)}, nil
 	})
 	if err != nil {
 		return journal.Entry{}, err

@@ -95,27 +95,83 @@ func load(o Options, r *Report) (*index.Book, error) {
 
 func replay(log *wal.Log, book *index.Book, r *Report) error {
 	from := r.SnapshotLSN + 1
-	switch first, last := log.First(), log.Durable(); {
-	case first > from:
-		return errors.Join(append([]error{fmt.Errorf(
-			"recovery: the log begins at LSN %d and the newest sound snapshot ends at %d: records %d to %d are missing; "+
-				"`oncelog verify` looks into it: %w", first, r.SnapshotLSN, from, first-1, ErrCorrupt)}, r.Damaged...)...)
-	case last < r.SnapshotLSN:
-		return fmt.Errorf("recovery: snapshot %s holds records up to LSN %d and the log ends at %d: the log has lost records; "+
-			"`oncelog verify` looks into it: %w", r.Snapshot, r.SnapshotLSN, last, ErrCorrupt)
-	case from > last:
-		return nil
+	if err := r.begins(log.First()); err != nil {
+		return err
+	}
+	if err := r.ends(log.Durable()); err != nil {
+		return err
 	}
 	for rec, err := range log.Records(from) {
 		if err != nil {
 			return err
 		}
-		if err := book.Apply(rec.LSN, rec.Data); err != nil {
-			return fmt.Errorf("%w: %w", err, ErrCorrupt)
+		if err := r.apply(book, rec); err != nil {
+			return err
 		}
-		r.Records++
 	}
 	return nil
+}
+
+func (r *Report) apply(book *index.Book, rec wal.Record) error {
+	if err := book.Apply(rec.LSN, rec.Data); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	r.Records++
+	return nil
+}
+
+// begins makes sure that the log begins where the snapshot ends, or before.
+func (r *Report) begins(first uint64) error {
+	if first <= r.SnapshotLSN+1 {
+		return nil
+	}
+	return errors.Join(append([]error{fmt.Errorf(
+		"recovery: the log begins at LSN %d and the newest sound snapshot ends at %d: records %d to %d are missing; "+
+			"`oncelog verify` looks into it: %w", first, r.SnapshotLSN, r.SnapshotLSN+1, first-1, ErrCorrupt)}, r.Damaged...)...)
+}
+
+// ends makes sure that the log reaches the snapshot's end.
+func (r *Report) ends(last uint64) error {
+	if last >= r.SnapshotLSN {
+		return nil
+	}
+	return fmt.Errorf("recovery: snapshot %s holds records up to LSN %d and the log ends at %d: the log has lost records; "+
+		"`oncelog verify` looks into it: %w", r.Snapshot, r.SnapshotLSN, last, ErrCorrupt)
+}
+
+// Inspect fills a book like Run and changes nothing on disk. The directory may be
+// in use: the book is then as of some moment of the call. An error that wraps
+// fs.ErrNotExist says that a file was removed meanwhile; Inspect may be called
+// again.
+func Inspect(o Options) (*index.Book, *Report, error) {
+	start := time.Now()
+	r := &Report{}
+	book, err := load(o, r)
+	if err != nil {
+		return nil, r, err
+	}
+	begun := false
+	r.Log, err = wal.Inspect(o.Log, func(rec wal.Record) error {
+		if !begun {
+			begun = true
+			if err := r.begins(rec.LSN); err != nil {
+				return err
+			}
+		}
+		if rec.LSN <= r.SnapshotLSN {
+			return nil
+		}
+		return r.apply(book, rec)
+	})
+	if err == nil {
+		err = r.ends(r.Log.Last)
+	}
+	if err != nil {
+		return nil, r, err
+	}
+	r.count(book)
+	r.Elapsed = time.Since(start)
+	return book, r, nil
 }
 
 func (r *Report) count(book *index.Book) {

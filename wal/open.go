@@ -50,7 +50,8 @@ func (o Options) withDefaults() Options {
 type Report struct {
 	First, Last uint64 // LSNs of the first and the last record
 	Blocks      uint64
-	Bytes       int64  // of the blocks
+	Bytes       int64 // of the blocks
+	Segments    int
 	Clean       bool   // it was closed properly
 	TornBytes   int64  // cut off: they were never acknowledged
 	TornReason  string // why they are no block
@@ -60,7 +61,8 @@ type Report struct {
 }
 
 func newReport(found *scanned, m mark) *Report {
-	r := &Report{First: found.first, Last: found.last, Blocks: found.blocks, Bytes: found.bytes, Watermark: m.lsn}
+	r := &Report{First: found.first, Last: found.last, Blocks: found.blocks, Bytes: found.bytes,
+		Segments: len(found.segments), Watermark: m.lsn}
 	r.Clean = m.clean && m.lsn == found.last && found.tear == nil
 	if t := found.tear; t != nil {
 		r.TornBytes, r.TornReason = int64(len(t.bytes)), t.reason

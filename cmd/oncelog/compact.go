@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncelog/oncelog/ledger"
+)
+
+func (a *app) compactCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "compact",
+		Short:   "Take a snapshot now and drop the log that it and the one before make needless",
+		Example: "  oncelog compact --dir state",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(func(l *ledger.Embedded) error {
+				var s ledger.SnapshotStat
+				err := progress(c.ErrOrStderr(), "compacting "+a.dir, func() (err error) {
+					s, err = l.Compact()
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return printJSON(c.OutOrStdout(), map[string]any{
+						"lsn": s.LSN, "entries": s.Entries, "bytes": s.Bytes, "seconds": s.Took.Seconds()})
+				}
+				_, err = fmt.Fprintf(c.OutOrStdout(), "snapshot of %d keys at LSN %d, %s, in %v\n",
+					s.Entries, s.LSN, size(s.Bytes), s.Took.Round(time.Millisecond))
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) statCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "stat",
+		Short:   "Show sizes, LSNs, counts and ages",
+		Example: "  oncelog stat --dir state --json",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.view(c, func(v *ledger.View) error { return a.stat(c, v) })
+		},
+	}
+}
+
+func (a *app) stat(c *cobra.Command, l *ledger.View) error {
+	s, err := l.Stat()
+	if err != nil {
+		return err
+	}
+	var oldest int64
+	states := map[string]int{}
+	for _, e := range l.Unsettled() {
+		states[stateName(l.State(&e), e.Failed)]++
+		if oldest == 0 || e.Since < oldest {
+			oldest = e.Since
+		}
+	}
+	if a.json {
+		return printJSON(c.OutOrStdout(), map[string]any{
+			"epoch": s.Epoch, "keys": s.Keys, "unsettled": s.Unsettled, "states": states, "conflicts": s.Conflicts,
+			"amnesia": s.Amnesia, "oldest_unsettled": oldest, "log_bytes": s.Log.Bytes, "log_segments": s.Log.Segments,
+			"first_lsn": s.Log.First, "durable_lsn": s.Log.Durable,
+		})
+	}
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "epoch       %d\nkeys        %d known, %d unsettled %v, %d settled with a conflict\n",
+		s.Epoch, s.Keys, s.Unsettled, states, s.Conflicts)
+	if oldest != 0 {
+		fmt.Fprintf(out, "oldest      unsettled for %s\n", age(oldest))
+	}
+	fmt.Fprintf(out, "log         LSN %d to %d, %s in %d segments\n", s.Log.First, s.Log.Durable, size(s.Log.Bytes), s.Log.Segments)
+	if s.Amnesia {
+		fmt.Fprintf(out, "AMNESIA     acknowledged records are lost (%s): unknown keys are in doubt\n", s.Reason)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncelog/oncelog/journal"
+	"github.com/oncelog/oncelog/ledger"
+	"github.com/oncelog/oncelog/wal"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "init",
+		Short:   "Create a ledger; nothing else does, unless --create is given",
+		Example: "  oncelog init --dir state",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.needDir(); err != nil {
+				return err
+			}
+			l, err := ledger.Create(a.dir, ledger.Options{LockWait: a.lockWait, Store: wal.StoreKind(a.store)})
+			if err != nil {
+				return err
+			}
+			if err := l.Close(); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "created a ledger in %s\n", a.dir)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&a.store, "store", "", "segment store: tidwall (the default) or direct, which overwrites preallocated segments")
+	return c
+}
+
+// decidedBy is the note of an operator's decision: who and why.
+func decidedBy(reason string) string {
+	who := "unknown"
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+	}
+	return who + ": " + reason
+}
+
+func (a *app) resolveCommand() *cobra.Command {
+	var landed, notLanded bool
+	var reason string
+	c := &cobra.Command{
+		Use:   "resolve KEY",
+		Short: "Decide on a key in doubt: it landed, or it did not; recorded with who and why",
+		Example: "  oncelog resolve --dir state --landed --reason 'in the sent folder' send-email/lead-17\n" +
+			"  oncelog resolve --dir state --not-landed --reason 'not in the sent folder' send-email/lead-18",
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, words []string) error {
+			key, err := journal.ParseKey(words[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if landed == notLanded {
+				return usagef("did %v land? Say either --landed or --not-landed", key)
+			}
+			return a.decide(c, key, func(l *ledger.Embedded) (journal.Entry, error) {
+				return l.Resolve(key, landed, decidedBy(reason))
+			})
+		},
+	}
+	c.Flags().BoolVar(&landed, "landed", false, "the effect happened")
+	c.Flags().BoolVar(&notLanded, "not-landed", false, "the effect did not happen: another attempt may run")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return c
+}
+
+func (a *app) forgetCommand() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "forget KEY",
+		Short:   "Make a key fresh again, so that its effect may happen again; the history is kept",
+		Example: "  oncelog forget --dir state --reason 'the customer asked for a second copy' send-email/lead-17",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, words []string) error {
+			key, err := journal.ParseKey(words[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if reason == "" {
+				return usagef("forgetting %v lets its effect happen again: say why with --reason", key)
+			}
+			return a.decide(c, key, func(l *ledger.Embedded) (journal.Entry, error) {
+				return l.Forget(key, decidedBy(reason))
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the history (required)")
+	return c
+}
+
+// decide records an operator's decision and prints what the key is then.
+func (a *app) decide(c *cobra.Command, key journal.Key, f func(*ledger.Embedded) (journal.Entry, error)) error {
+	return a.with(func(l *ledger.Embedded) error {
+		e, err := f(l)
+		if err != nil {
+			return err
+		}
+		j := jsonEntry(key, &e, l.State(&e))
+		if a.json {
+			return printJSON(c.OutOrStdout(), j)
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%v is %s\n", key, j.State)
+		return err
+	})
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress runs f and, where w is a terminal and it takes over a second, shows
+// that it goes on.
+func progress(w io.Writer, what string, f func() error) error {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return f()
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for start := time.Now(); ; {
+			select {
+			case <-done:
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-tick.C:
+				if d := time.Since(start); d > time.Second {
+					fmt.Fprintf(w, "\r%s … %v", what, d.Round(100*time.Millisecond))
+				}
+			}
+		}
+	}()
+	err := f()
+	close(done)
+	<-stopped
+	return err
+}

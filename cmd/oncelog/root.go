@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncelog/oncelog/ledger"
+	"github.com/oncelog/oncelog/wal"
+)
+
+// app is what all commands share: the flags before them.
+type app struct {
+	dir      string
+	json     bool
+	create   bool
+	lockWait time.Duration
+	store    string
+}
+
+func newRoot() *cobra.Command {
+	a := &app{}
+	root := &cobra.Command{
+		Use:   "oncelog",
+		Short: "Make an effect happen once, whatever is retried, redelivered, killed or cut off",
+		Long: `oncelog makes an effect — an email, a payment, a publish, a tool call — happen once.
+
+It writes an acceptance marker to disk before the effect and the outcome after it.
+A retry that finds an outcome gets it back; a retry that finds a marker without one
+does nothing, and says so.
+
+Exit codes: 0 done now or before, 2 usage, 10 in doubt and held, 11 in flight
+elsewhere, 12 same key with another input, 13 permanent failure, 14 not applied and
+may be tried again, 15 conflict (verify), 20 ledger trouble.`,
+		Example: `  oncelog init --dir state
+  oncelog do --dir state --effect send-email --item lead-17 -- ./send.sh lead-17
+  oncelog ls --dir state`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.dir, "dir", os.Getenv("ONCELOG_DIR"), "directory of the ledger (or ONCELOG_DIR)")
+	f.BoolVar(&a.json, "json", false, "print JSON: one object, or one a line for a list")
+	f.BoolVar(&a.create, "create", false, "create the ledger where there is none")
+	f.DurationVar(&a.lockWait, "lock-wait", 10*time.Second, "how long to wait for another process that owns the ledger")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		a.initCommand(), a.doCommand(), a.runCommand(), a.drainCommand(),
+		a.lsCommand(), a.showCommand(), a.statCommand(),
+		a.resolveCommand(), a.forgetCommand(), a.verifyCommand(), a.dumpCommand(), a.compactCommand(),
+		a.demoCommand(), demoPartCommand(),
+	)
+	return root
+}
+
+// open opens the ledger of the flags.
+func (a *app) open() (*ledger.Embedded, error) {
+	if err := a.needDir(); err != nil {
+		return nil, err
+	}
+	return ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store)})
+}
+
+func (a *app) needDir() error {
+	if a.dir == "" {
+		return usagef("which ledger? Say --dir DIR or set ONCELOG_DIR")
+	}
+	return nil
+}
+
+// with opens the ledger, hands it to f and closes it.
+func (a *app) with(f func(*ledger.Embedded) error) (err error) {
+	l, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := l.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return f(l)
+}
+
+// view reads the ledger of the flags, which another process may own, and hands
+// what it held to f.
+func (a *app) view(c *cobra.Command, f func(*ledger.View) error) error {
+	if err := a.needDir(); err != nil {
+		return err
+	}
+	var v *ledger.View
+	err := progress(c.ErrOrStderr(), "reading "+a.dir, func() (err error) {
+		v, err = ledger.OpenView(a.dir, ledger.Options{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return f(v)
+}
+
+// args makes an argument check of cobra's a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, words []string) error {
+		if err := check(c, words); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
