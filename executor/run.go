@@ -56,7 +56,7 @@ func (x *Executor) record(ctx context.Context, e *effect, call Call, out []byte,
 	}
 	switch word := wordOf(runErr).(type) {
 	case *PermanentError:
-		return x.executed(e, call, ledger.Outcome{Failed: true, Reason: word.Error(), Cause: journal.Run})
+		return x.executed(e, call, ledger.Outcome{Failed: true, Reason: word.Err.Error(), Cause: journal.Run})
 	case *NotAppliedError:
 		entry, err := x.ledger.Release(call.Key, call.Attempt, journal.NotApplied, word.Err.Error())
 		if err != nil {

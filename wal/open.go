@@ -189,7 +189,7 @@ func start(o Options, lay layout, found *scanned) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := openReserve(o.FS, o.Reserve, o.Dir)
+	room, err := openReserve(o.FS, o.Reserve, o.Dir, o.SegmentSize)
 	if err != nil {
 		return nil, errors.Join(err, mark.file.Close())
 	}

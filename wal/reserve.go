@@ -9,20 +9,18 @@ import (
 	"github.com/oncelog/oncelog/internal/durable"
 )
 
-// Sizes of the ballast in bytes.
-const (
-	ballastMin  = 4 << 20   // kept while the disk has room
-	ballastStep = 1 << 20   // by which it grows
-	ballastGive = 256 << 10 // by which it is given up when the disk is full
-	freeSlack   = 64 << 10  // of free space that is wanted beyond a block
-)
+// minBallast is the least ballast in bytes that is kept while the disk has room.
+// With larger segments it is half a segment.
+const minBallast = 64 << 10
 
 // reserve is room that a full disk cannot take away: a file of allocated blocks
 // that is given up, piece by piece, when what was promised has to be written.
 type reserve struct {
-	fs   durable.FS
-	dir  string
-	file durable.File // nil where there is no ballast file
+	fs    durable.FS
+	dir   string
+	file  durable.File // nil where there is no ballast file
+	least int64        // bytes kept while the disk has room
+	piece int64        // bytes by which it is given up when the disk is full
 
 	mu       sync.Mutex // guards the fields below
 	size     int64      // bytes of ballast now
@@ -31,8 +29,9 @@ type reserve struct {
 
 // openReserve opens or makes the ballast. A disk that is full is no error: there
 // is then no ballast, and no new promise either.
-func openReserve(fsys durable.FS, path, dir string) (*reserve, error) {
-	r := &reserve{fs: fsys, dir: dir}
+func openReserve(fsys durable.FS, path, dir string, segmentSize int64) (*reserve, error) {
+	least := max(segmentSize/2, minBallast)
+	r := &reserve{fs: fsys, dir: dir, least: least, piece: least / 16}
 	if path == "" {
 		return r, nil
 	}
@@ -50,11 +49,14 @@ func openReserve(fsys durable.FS, path, dir string) (*reserve, error) {
 	if r.size, err = f.Size(); err != nil {
 		return nil, errors.Join(fmt.Errorf("wal: reserve: %w", err), f.Close())
 	}
-	if err := r.grow(ballastMin); err != nil && !durable.IsFull(err) {
+	if err := r.grow(r.least); err != nil && !durable.IsFull(err) {
 		return nil, errors.Join(fmt.Errorf("wal: reserve: %w", err), f.Close())
 	}
 	return r, nil
 }
+
+// slack is the free space in bytes that is wanted beyond what is to be written.
+func (r *reserve) slack() int64 { return r.piece / 4 }
 
 func (r *reserve) grow(size int64) error {
 	if r.size >= size {
@@ -77,15 +79,15 @@ func (r *reserve) promise(n int64) error {
 		return nil
 	}
 	if r.file != nil {
-		want := r.promised + n + ballastGive
-		if r.size < ballastMin || r.size < want {
-			want = max(ballastMin, (want+ballastStep-1)/ballastStep*ballastStep)
-			if err := r.grow(want); durable.IsFull(err) {
+		want := r.promised + n + r.piece
+		if r.size < max(r.least, want) {
+			step := r.least / 4
+			if err := r.grow(max(r.least, (want+step-1)/step*step)); durable.IsFull(err) {
 				return r.full(n)
 			} else if err != nil {
 				return fmt.Errorf("wal: reserve: %w", err)
 			}
-			if free, err := r.fs.Free(r.dir); err == nil && free >= 0 && free < freeSlack {
+			if free, err := r.fs.Free(r.dir); err == nil && free >= 0 && free < r.slack() {
 				return r.full(n)
 			}
 		}
@@ -106,7 +108,7 @@ func (r *reserve) makeRoom(n int) error {
 		if err != nil {
 			return fmt.Errorf("wal: %w", err)
 		}
-		if free < 0 || free >= int64(n)+freeSlack {
+		if free < 0 || free >= int64(n)+r.slack() {
 			return nil
 		}
 		if left, err := r.give(); left == 0 || err != nil {
@@ -123,7 +125,7 @@ func (r *reserve) give() (left int64, err error) {
 	if r.size == 0 {
 		return 0, nil
 	}
-	r.size = max(r.size-ballastGive, 0)
+	r.size = max(r.size-r.piece, 0)
 	if err := r.file.Truncate(r.size); err != nil {
 		return 0, fmt.Errorf("wal: reserve: %w", err)
 	}

@@ -70,12 +70,13 @@ func (s *scanner) segment(i int, data []byte) error {
 		return s.corrupt(seg.path, 0, f.last+1, fmt.Sprintf("segment %d does not follow segment %d: one is missing, or damaged, or one too many",
 			seg.number, f.segments[i-1].number))
 	}
-	if f.tear != nil {
-		return s.provesCorrupt(i, data, 0)
-	}
 	off, reason := s.lay.head(s.id, data, seg)
 	if reason != "" {
 		return s.corrupt(seg.path, 0, f.last+1, reason)
+	}
+	if f.tear != nil {
+		seg.end = off
+		return s.provesCorrupt(i, data, off)
 	}
 	for {
 		block, length, end := s.lay.frame(data, off, seg)

@@ -42,6 +42,9 @@ func decidedBy(reason string) string {
 	if u, err := user.Current(); err == nil {
 		who = u.Username
 	}
+	if reason == "" {
+		return who
+	}
 	return who + ": " + reason
 }
 

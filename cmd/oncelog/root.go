@@ -38,6 +38,13 @@ may be tried again, 15 conflict (verify), 20 ledger trouble.`,
   oncelog ls --dir state`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args: func(c *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return nil
+			}
+			return usagef("no command %q; `oncelog --help` lists them", words[0])
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.dir, "dir", os.Getenv("ONCELOG_DIR"), "directory of the ledger (or ONCELOG_DIR)")

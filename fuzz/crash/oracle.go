@@ -26,6 +26,7 @@ type promise struct {
 	executed  map[uint32]Truth // by attempt: the outcome
 	result    map[uint32][]byte
 	confirmed Truth
+	forgets   int // asked for: each permits another effect
 }
 
 // An Oracle knows what a ledger has promised and compares it with what the
@@ -110,6 +111,19 @@ func (o *Oracle) EndConfirm(key journal.Key) {
 	o.of(key).confirmed = Set
 }
 
+// BeginForget: the key may be made fresh again. What was settled no longer needs
+// to be.
+func (o *Oracle) BeginForget(key journal.Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.of(key)
+	p.forgets++
+	p.confirmed = min(p.confirmed, Maybe)
+	for attempt := range p.executed {
+		p.executed[attempt] = Maybe
+	}
+}
+
 // Checks is how many keys were compared, over all calls of Check.
 func (o *Oracle) Checks() int {
 	o.mu.Lock()
@@ -154,9 +168,9 @@ func (o *Oracle) Check(w *World, v Viewer, unsettled []journal.Key) []error {
 // compare lists what does not fit of one key.
 func (p *promise) compare(w *World, key journal.Key, e *journal.Entry, listed bool) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	happened, releases := w.Count(key), p.possible(p.released)
+	happened, releases := w.Count(key), p.possible(p.released)+p.forgets
 	if happened > 1+releases {
-		say("G1: the effect happened %d times with %d releases", happened, releases)
+		say("G1: the effect happened %d times with %d releases and forgettings", happened, releases)
 	}
 	if happened > 0 && !e.Known() {
 		say("G3: the effect happened and the key is absent")
