@@ -149,7 +149,7 @@ func (d *deed) untilDone(ctx context.Context) (journal.Entry, error) {
 		case state == journal.InDoubt:
 			err = d.look(ctx, &entry)
 		case state == journal.Released && attempts(&entry) >= d.e.maxAttempts:
-			return x.exhaust(d.e, d.key, &entry)
+			err = x.exhaust(d.e, d.key, &entry)
 		default:
 			err = d.attempt(ctx, &entry)
 		}
@@ -210,7 +210,8 @@ func (d *deed) attempt(ctx context.Context, entry *journal.Entry) error {
 		return err
 	}
 	defer func() { give() }()
-	input := ledger.Input{Fingerprint: d.fingerprint}
+	// Whether another attempt is allowed was decided on this entry.
+	input := ledger.Input{Fingerprint: d.fingerprint, Attempt: entry.Attempt + 1}
 	if d.e.keepInput {
 		input.Data = d.in
 	}

@@ -92,15 +92,16 @@ func (x *Executor) executed(e *effect, call Call, o ledger.Outcome) (journal.Ent
 }
 
 // exhaust makes a released attempt, the last one allowed, a permanent failure.
-func (x *Executor) exhaust(e *effect, key journal.Key, entry *journal.Entry) (journal.Entry, error) {
+func (x *Executor) exhaust(e *effect, key journal.Key, entry *journal.Entry) error {
 	why := entry.Cause.String()
 	if n := len(entry.History); n > 0 {
 		why += ": " + entry.History[n-1].Note
 	}
-	return x.executed(e, callOf(key, entry.Attempt, entry.Generation), ledger.Outcome{
+	_, err := x.executed(e, callOf(key, entry.Attempt, entry.Generation), ledger.Outcome{
 		Failed: true, Cause: journal.Exhausted,
 		Reason: fmt.Sprintf("not done after %d of %d attempts; the last was released: %s", attempts(entry), e.maxAttempts, why),
 	})
+	return err
 }
 
 // doubt records that nobody can tell.

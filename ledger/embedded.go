@@ -41,8 +41,6 @@ type Embedded struct {
 	opened time.Time
 
 	closed     atomic.Bool
-	failOnce   sync.Once
-	failed     chan struct{} // closed when the log has failed or the ledger is closed
 	stop       chan struct{} // closed by Close
 	background sync.WaitGroup
 
@@ -98,7 +96,9 @@ func (l *Embedded) Await(ctx context.Context, key journal.Key) (journal.Entry, e
 		case <-changed:
 		case <-ctx.Done():
 			return e, fmt.Errorf("ledger: waiting for %v: %w: %w", key, ErrInFlight, context.Cause(ctx))
-		case <-l.failed:
+		case <-l.log.Failed():
+			return e, l.Err()
+		case <-l.stop:
 			return e, l.Err()
 		}
 	}
@@ -168,9 +168,5 @@ func (l *Embedded) Close() error {
 	close(l.stop)
 	l.background.Wait()
 	err := l.log.Close()
-	l.wakeAll()
 	return errors.Join(err, l.lock.Close())
 }
-
-// wakeAll ends every Await: nothing will change any more.
-func (l *Embedded) wakeAll() { l.failOnce.Do(func() { close(l.failed) }) }

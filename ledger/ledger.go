@@ -86,6 +86,9 @@ type Input struct {
 	// Fingerprint is journal.Fingerprint of the input, or of the fields of it
 	// that matter; 0 compares with everything.
 	Fingerprint uint64
+	// Attempt, where it is not 0, is the only attempt that is to be granted: who
+	// has decided on what Get showed says so, and is not granted a later one.
+	Attempt uint32
 	// Data, where it is not empty, is kept with the marker until the key is
 	// settled, so that a drain can run another attempt. At most MaxInput bytes.
 	Data []byte

@@ -243,7 +243,7 @@ func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	l := &Embedded{dir: dir, opts: o, format: f, lock: lock, log: log, book: book, report: report,
-		epoch: report.Epoch + 1, opened: time.Now(), failed: make(chan struct{}), stop: make(chan struct{})}
+		epoch: report.Epoch + 1, opened: time.Now(), stop: make(chan struct{})}
 	if err := l.begin(); err != nil {
 		return nil, errors.Join(err, log.Close(), lock.Close())
 	}

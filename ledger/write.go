@@ -81,7 +81,6 @@ func reservation(kind journal.Kind, held int64) (change, left int64) {
 func (l *Embedded) finish(key journal.Key, t wal.Ticket, wrote bool) (journal.Entry, error) {
 	if wrote {
 		if err := t.Wait(); err != nil {
-			l.wakeAll()
 			return journal.Entry{}, fmt.Errorf("ledger: %v: %w", key, err)
 		}
 	}
@@ -126,7 +125,7 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 		d.State = journal.InDoubt
 		return &journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: 1, Time: now(), Cause: journal.Amnesia,
 			Note: l.book.Ledgerwide().Reason}, nil
-	case d.State == journal.Absent || d.State == journal.Released:
+	case (d.State == journal.Absent || d.State == journal.Released) && (in.Attempt == 0 || in.Attempt == e.Attempt+1):
 		d.Granted = true
 		return &journal.Record{Kind: journal.KindAccepted, Key: key, Attempt: e.Attempt + 1, Epoch: l.epoch, Time: now(),
 			Fingerprint: in.Fingerprint, Input: in.Data}, nil
@@ -159,6 +158,9 @@ func (l *Embedded) Execute(key journal.Key, attempt uint32, out Outcome) (journa
 			return nil, fenced(key, attempt, e)
 		}
 		if attempt < e.Attempt || e.State == journal.Absent {
+			if out.Cause == journal.Exhausted {
+				return nil, nil // a decision that came too late saw nothing
+			}
 			return observed(key, attempt, !out.Failed, out.Note), nil
 		}
 		if e.State.Done() {

@@ -21,6 +21,7 @@ type Log struct {
 
 	kick       chan struct{} // to flushUnwaited
 	stop       chan struct{} // closed by Close
+	failed     chan struct{} // closed when the log fails
 	background sync.WaitGroup
 
 	mu         sync.Mutex // guards the fields below
@@ -259,6 +260,7 @@ func (l *Log) apply(b *batch) error {
 func (l *Log) fail(cause error) {
 	if l.err == nil {
 		l.err = fmt.Errorf("wal: %s has stopped, open the ledger again: %w: %w", l.opts.Dir, ErrFailed, cause)
+		close(l.failed)
 	}
 }
 
@@ -322,6 +324,9 @@ func (l *Log) Err() error {
 	defer l.mu.Unlock()
 	return l.stopped()
 }
+
+// Failed is closed when the log has failed: nothing will become durable any more.
+func (l *Log) Failed() <-chan struct{} { return l.failed }
 
 // Stat is what a log holds.
 type Stat struct {

@@ -199,7 +199,7 @@ func start(o Options, lay layout, found *scanned) (*Log, error) {
 	}
 	l := &Log{
 		opts: o, layout: lay, store: st, mark: mark, reserve: room,
-		first: found.first, next: found.last + 1, previous: found.checksum, kick: make(chan struct{}, 1), stop: make(chan struct{}),
+		first: found.first, next: found.last + 1, previous: found.checksum, kick: make(chan struct{}, 1), stop: make(chan struct{}), failed: make(chan struct{}),
 	}
 	l.idle.L = &l.mu
 	l.durable.Store(found.last)
