@@ -17,7 +17,7 @@ func TestTidwallOnSimulatedDisk(t *testing.T) {
 	if os.Getenv("ONCELOG_OVERLAID") != "" {
 		t.Skip("this is the run over the overlay")
 	}
-	args := []string{"test", "-overlay", writeOverlay(t), "-vet=off", "-count=1", "-v", "-run", "^(TestEveryOperation|TestLedgerStateMachine|TestFullDisk|TestExecutorStateMachine)$"}
+	args := []string{"test", "-overlay", writeOverlay(t, tidwallOverlay(t)), "-vet=off", "-count=1", "-v", "-run", "^(TestEveryOperation|TestLedgerStateMachine|TestFullDisk|TestExecutorStateMachine)$"}
 	if testing.Short() {
 		args = append(args, "-short")
 	}
@@ -34,34 +34,23 @@ func TestTidwallOnSimulatedDisk(t *testing.T) {
 	}
 }
 
-// writeOverlay writes the overlay for `go build` and returns its path.
-func writeOverlay(t *testing.T) string {
+// tidwallOverlay is the files of that overlay: the dependency's source and our
+// import of it, by their paths in the module.
+func tidwallOverlay(t *testing.T) map[string]string {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	source, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tidwall/wal").Output()
 	if err != nil {
 		t.Fatal(err)
-	}
-	replaced := map[string]string{}
-	put := func(path, text string) {
-		file := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replaced[filepath.Join(root, path)] = file
 	}
 	const virtual = "internal/simdisk/tidwall"
 	theirs := read(t, filepath.Join(strings.TrimSpace(string(source)), "wal.go"))
 	theirs = replace(t, theirs, `"io/ioutil"`, `ioutil "github.com/oncelog/oncelog/internal/simdisk/simos"`)
 	theirs = replace(t, theirs, `"os"`, `os "github.com/oncelog/oncelog/internal/simdisk/simos"`)
-	put(virtual+"/wal.go", theirs)
-	ours := read(t, filepath.Join(root, "wal/tidwall.go"))
-	put("wal/tidwall.go", replace(t, ours, `tidwall "github.com/tidwall/wal"`, `tidwall "github.com/oncelog/oncelog/`+virtual+`"`))
-	put("fuzz/overlaid_test.go", `package fuzz
+	return map[string]string{
+		virtual + "/wal.go": theirs,
+		"wal/tidwall.go": replace(t, read(t, "../wal/tidwall.go"),
+			`tidwall "github.com/tidwall/wal"`, `tidwall "github.com/oncelog/oncelog/`+virtual+`"`),
+		"fuzz/overlaid_test.go": `package fuzz
 
 import (
 	"github.com/oncelog/oncelog/internal/simdisk/simos"
@@ -72,7 +61,26 @@ func init() {
 	mount = simos.Mount
 	rigStores = []wal.StoreKind{wal.StoreTidwall}
 }
-`)
+`,
+	}
+}
+
+// writeOverlay writes an overlay for the go command and returns its path.
+func writeOverlay(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := map[string]string{}
+	for path, text := range files {
+		file := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[filepath.Join(root, path)] = file
+	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,9 @@ package wal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/oncelog/oncelog/internal/durable"
 )
@@ -42,7 +44,11 @@ type scanner struct {
 func (s *scanner) run() (*scanned, error) {
 	var err error
 	f := &s.found
-	if f.segments, f.leftovers, err = listSegments(s.fs, s.dir, s.lay); err != nil {
+	f.segments, f.leftovers, err = listSegments(s.fs, s.dir, s.lay)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, s.corrupt(s.dir, 0, 1, "the log's directory is missing")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("wal: %w", err)
 	}
 	for i := range f.segments {

@@ -189,6 +189,13 @@ func (d *Disk) SetCapacity(bytes int64) {
 	d.capacity = bytes
 }
 
+// Used is how many bytes the files have.
+func (d *Disk) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used(d.root)
+}
+
 // Kill ends the process: its files are dead and its locks free; what was written
 // is still in the cache.
 func (d *Disk) Kill() {

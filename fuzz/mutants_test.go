@@ -1,0 +1,149 @@
+package fuzz
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A mutant is our own code with one thing broken, and the harness that must notice.
+type mutant struct {
+	name     string
+	guards   string // the guarantee, or the rule, that it breaks
+	file     string
+	old, new string
+	pkg, run string // of the harness
+	tidwall  bool   // the harness runs over the dependency's source on a simulated disk
+}
+
+const (
+	everyOp  = "^TestEveryOperation$"
+	machines = "^(TestEveryOperation|TestLedgerStateMachine|TestExecutorStateMachine)$"
+)
+
+var mutants = []mutant{
+	{name: "no sync (direct)", guards: "G3", file: "wal/direct.go",
+		old: "if err := s.file.Datasync(); err != nil {", new: "if err := error(nil); err != nil {", pkg: "./fuzz", run: machines},
+	{name: "no sync (tidwall)", guards: "G3", file: "wal/tidwall.go",
+		old: "if err := s.log.Sync(); err != nil {", new: "if err := error(nil); err != nil {", pkg: "./fuzz", run: machines, tidwall: true},
+	{name: "sync before the write", guards: "G3", file: "wal/log.go",
+		old: "	if err := l.store.append(b.frame, b.first, b.last()); err != nil {\n		return err\n	}\n	if err := l.store.sync(); err != nil {\n		return err\n	}\n",
+		new: "	if err := l.store.sync(); err != nil {\n		return err\n	}\n	if err := l.store.append(b.frame, b.first, b.last()); err != nil {\n		return err\n	}\n",
+		pkg: "./fuzz", run: machines},
+	{name: "granted before the marker is durable", guards: "G3", file: "ledger/write.go",
+		old: "	if d.Entry, err = l.finish(key, t, true); err != nil {\n		return Decision{}, err\n	}\n	d.State = l.State(&d.Entry)\n",
+		new: "	d.Entry = journal.Entry{State: journal.Accepted, Attempt: max(in.Attempt, 1), FirstOf: 1, Epoch: l.epoch}\n	t.Later()\n	d.State = l.State(&d.Entry)\n",
+		pkg: "./fuzz", run: machines},
+	{name: "marker after the effect", guards: "G3", file: "executor/do.go",
+		old: "	granted, err := x.ledger.Accept(ctx, d.key, input)\n",
+		new: "	if _, err := d.e.run(ctx, callOf(d.key, entry.Attempt+1, 0), d.in); err != nil {\n		return err\n	}\n	granted, err := x.ledger.Accept(ctx, d.key, input)\n",
+		pkg: "./fuzz", run: machines},
+	{name: "no directory sync after a rotation (tidwall)", guards: "G2", file: "wal/tidwall.go",
+		old: "		s.begin(s.next)\n		s.rotated = true\n	}\n	return nil", new: "		s.begin(s.next)\n	}\n	return nil",
+		pkg: "./fuzz", run: machines, tidwall: true},
+	{name: "no directory sync of a new segment (direct)", guards: "G2", file: "wal/direct.go",
+		old: "	if err == nil {\n		err = s.fs.SyncDir(s.dir)\n	}\n", new: "", pkg: "./fuzz", run: machines},
+	{name: "no sync of a parent directory", guards: "G6", file: "internal/durable/compose.go",
+		old: "		if err := fsys.SyncDir(filepath.Dir(missing[i])); err != nil {", new: "		if err := error(nil); err != nil {",
+		pkg: "./fuzz", run: machines},
+	{name: "no checksum on blocks", guards: "G4", file: "wal/block.go",
+		old: "if sum := checksum(id, b[:h.size()]); sum != h.checksum {", new: "if sum := checksum(id, b[:h.size()]); false {",
+		pkg: "./fuzz", run: "^TestRot$"},
+	{name: "no chain", guards: "G4", file: "wal/scan.go",
+		old: "	case h.previous != f.checksum:", new: "	case false:", pkg: "./fuzz", run: "^TestRot$"},
+	{name: "watermark not heeded", guards: "G2", file: "wal/records.go",
+		old: "	if m.lsn <= found.last {", new: "	if true {", pkg: "./fuzz", run: "^TestRot$"},
+	{name: "corruption taken for a torn tail", guards: "G4", file: "wal/scan.go",
+		old: `reason == "" && h.last() > f.last {`, new: `reason == "" && h.last() > f.last && false {`, pkg: "./fuzz", run: "^TestRot$"},
+	{name: "watermark ahead", guards: "G4", file: "wal/log.go",
+		old: "l.mark.set(mark{lsn: b.last()})", new: "l.mark.set(mark{lsn: b.last() + 1})", pkg: "./fuzz", run: machines},
+	{name: "torn tail not cut", guards: "G2", file: "wal/tidwall.go",
+		old: "return data[:s.end] }", new: "return data }", pkg: "./fuzz", run: machines, tidwall: true},
+	{name: "tail not written anew", guards: "G2", file: "wal/open.go",
+		old: "	if !r.Clean {", new: "	if found.tear != nil {", pkg: "./fuzz", run: machines},
+	{name: "clean mark not cleared", guards: "G2", file: "wal/open.go",
+		old: "mark{lsn: found.last})", new: "mark{lsn: found.last, clean: true})", pkg: "./wal", run: "Unclean|Rewr|Clean"},
+	{name: "log not poisoned", guards: "G4", file: "wal/log.go",
+		old: "		l.fail(err)\n		err = l.err\n", new: "", pkg: "./fuzz", run: machines},
+	{name: "sync repeated after a failure", guards: "G4", file: "wal/direct.go",
+		old: "if err := s.file.Datasync(); err != nil {", new: "err := s.file.Datasync()\n	if err != nil {\n		err = s.file.Datasync()\n	}\n	if err != nil {",
+		pkg: "./fuzz", run: machines},
+	{name: "snapshot claims more than it holds", guards: "G2", file: "ledger/compact.go",
+		old: "LSN: l.log.Durable(), Epoch", new: "LSN: l.log.Durable() + 1, Epoch", pkg: "./fuzz", run: machines},
+	{name: "truncation before the snapshot's directory sync", guards: "G2", file: "internal/durable/compose.go",
+		old: "		if err := fsys.SyncDir(dir); err != nil {", new: "		if err := error(nil); err != nil {", pkg: "./fuzz", run: machines},
+	{name: "log kept only back to the newest snapshot", guards: "G2", file: "ledger/compact.go",
+		old: "return l.log.Truncate(oldest + 1)", new: "return l.log.Truncate(newest.Header.LSN + 1)", pkg: "./fuzz", run: "^TestRot$"},
+	{name: "no checksum on snapshots", guards: "G2", file: "snapshot/load.go",
+		old: "if stored := le.Uint64(head[12:]); stored != checksum {", new: "if stored := le.Uint64(head[12:]); false && stored != checksum {",
+		pkg: "./snapshot", run: "."},
+	{name: "hashes compared, not keys", guards: "G2", file: "index/shard.go",
+		old: "if rec := v.record(r); string(rec.key) == string(key) {\n				return rec.value, true, false",
+		new: "if rec := v.record(r); true {\n				return rec.value, true, false", pkg: "./index", run: "."},
+	{name: "owner's death not noticed", guards: "G2", file: "journal/entry.go",
+		old: "if e.State == Accepted && e.Epoch < epoch {", new: "if false {", pkg: "./fuzz", run: machines},
+	{name: "settled keys accepted again", guards: "G1", file: "ledger/write.go",
+		old: "case (d.State == journal.Absent || d.State == journal.Released)", new: "case (d.State == journal.Absent || d.State == journal.Released || d.State == journal.InDoubt)",
+		pkg: "./journal ./fuzz", run: "."},
+	{name: "an unknown error taken for not applied", guards: "G1", file: "executor/run.go",
+		old: "	return x.doubt(call, cause, runErr)\n", new: "	_ = cause\n	_, err := x.ledger.Release(call.Key, call.Attempt, journal.NotApplied, runErr.Error())\n	return journal.Entry{}, errors.Join(runErr, err)\n",
+		pkg: "./fuzz", run: machines},
+	{name: "a panic taken for not applied", guards: "G1", file: "executor/run.go",
+		old: "		entry, err = x.doubt(call, journal.Panicked, why)\n", new: "		entry, err = x.record(ctx, e, call, nil, NotApplied(why))\n",
+		pkg: "./fuzz", run: machines},
+	{name: "an unknown check taken for not landed", guards: "G1", file: "executor/look.go",
+		old: "		return Unknown, fmt.Sprintf(\"check: %v\", err)\n", new: "		return NotLanded, fmt.Sprintf(\"check: %v\", err)\n",
+		pkg: "./fuzz", run: machines},
+	{name: "NotLanded believed before Settle", guards: "G1", file: "executor/look.go",
+		old: "verdict == NotLanded && early > 0", new: "verdict == NotLanded && early > 0 && false", pkg: "./executor", run: "Settle"},
+	{name: "window not heeded", guards: "G1", file: "executor/look.go",
+		old: "return age >= 0 && age < e.window", new: "return true", pkg: "./executor", run: "Window"},
+	{name: "attempts beyond the limit", guards: "G1", file: "ledger/write.go",
+		old: "(in.Attempt == 0 || in.Attempt == e.Attempt+1)", new: "true", pkg: "./ledger", run: "."},
+	{name: "outcomes may not use the reserve", guards: "G4b", file: "wal/reserve.go",
+		old: "		if left, err := r.give(); left == 0 || err != nil {\n			return err\n		}\n", new: "		return r.full(int64(n))\n",
+		pkg: "./fuzz", run: "^TestFullDisk$"},
+	{name: "nothing reserved for outcomes", guards: "G4b", file: "wal/reserve.go",
+		old: "	if n <= 0 {\n", new: "	if true {\n", pkg: "./fuzz", run: "^TestFullDisk$"},
+	{name: "duplicates pay a sync", guards: "G5", file: "executor/do.go",
+		old: "if err == nil && !entry.State.Done() {", new: "if entry, err = x.ledger.Execute(key, max(entry.Attempt, 1), ledger.Outcome{}); err == nil && !entry.State.Done() {",
+		pkg: "./executor", run: "."},
+	{name: "a missing ledger made anew", guards: "G6", file: "ledger/format.go",
+		old: "		if err == nil && len(left) > 0 {", new: "		if false {", pkg: "./ledger ./fuzz", run: "Format|Open|Rot"},
+	{name: "amnesia forgotten", guards: "G6", file: "ledger/write.go",
+		old: "!e.Known() && l.book.Ledgerwide().Amnesia", new: "!e.Known() && false", pkg: "./ledger", run: "."},
+}
+
+// TestMutants builds every mutant, by an overlay of the build, and runs the
+// harness that must catch it. One that survives is a hole in the tests.
+func TestMutants(t *testing.T) {
+	if os.Getenv("ONCELOG_MUTANTS") == "" {
+		t.Skip("takes minutes; `make mutants` runs it")
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{}
+			if m.tidwall {
+				files = tidwallOverlay(t)
+			}
+			text, ok := files[m.file]
+			if !ok {
+				text = read(t, "../"+m.file)
+			}
+			files[m.file] = replace(t, text, m.old, m.new)
+			args := []string{"test", "-overlay", writeOverlay(t, files), "-vet=off", "-short", "-count=1", "-timeout", "120s", "-run", m.run}
+			c := exec.Command("go", append(args, strings.Fields(m.pkg)...)...)
+			c.Dir = ".."
+			c.Env = append(os.Environ(), "ONCELOG_OVERLAID=1", "ONCELOG_MUTANTS=")
+			out, err := c.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("%s survives %s %s:\n%s", m.guards, m.pkg, m.run, out)
+			case !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic:"):
+				t.Errorf("the harness did not run: %v\n%s", err, out)
+			}
+		})
+	}
+}
