@@ -1,78 +1,31 @@
 package crash
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/oncelog/oncelog/internal/durable"
 )
 
-// A Point names a moment at which a process can be ended: before or after the
-// n-th operation of one kind on one part of a ledger's directory, such as
-// "before datasync wal 3" or "after rename snapshots 1".
-type Point struct {
-	After bool
-	Op    string // create, write, writeat, truncate, allocate, sync, datasync, rename, remove, syncdir, mkdir
-	Part  string // wal, snapshots, quarantine, durable, reserve, FORMAT, LOCK or dir
-	Hit   int    // the first is 1
-}
-
-// String is the form that ParsePoint reads.
-func (p Point) String() string {
-	when := "before"
-	if p.After {
-		when = "after"
-	}
-	return fmt.Sprintf("%s %s %s %d", when, p.Op, p.Part, p.Hit)
-}
-
-// ParsePoint reads what String writes.
-func ParsePoint(s string) (p Point, err error) {
-	var when string
-	if _, err = fmt.Sscanf(s, "%s %s %s %d", &when, &p.Op, &p.Part, &p.Hit); err != nil {
-		return p, fmt.Errorf("crash: %q is not a point such as `before datasync wal 3`: %w", s, err)
-	}
-	if when != "before" && when != "after" {
-		return p, fmt.Errorf("crash: %q begins with %q, want before or after", s, when)
-	}
-	p.After = when == "after"
-	return p, nil
-}
-
-// FS is a file system that calls Reach before and after each operation that
-// changes something, so that a test can end the process there.
+// FS is a file system whose operations that change something are points: "before"
+// and "after", the operation (create, write, writeat, truncate, allocate, sync,
+// datasync, rename, remove, syncdir, mkdir) and the part of the ledger's directory
+// (wal, snapshots, quarantine, durable, reserve, FORMAT, LOCK or dir).
 type FS struct {
 	durable.FS
 	// Root is the ledger's directory.
 	Root string
-	// Reach is called at every point, one call at a time.
-	Reach func(Point)
-
-	mu   sync.Mutex
-	hits map[string]int
+	// Points hears of each.
+	Points *Points
 }
 
 // around runs one operation between its two points.
 func (f *FS) around(op, path string, do func() error) error {
-	p := f.next(op, path)
-	f.Reach(p)
+	name := op + " " + f.part(path)
+	f.Points.Reach("before " + name)
 	err := do()
-	p.After = true
-	f.Reach(p)
+	f.Points.Reach("after " + name)
 	return err
-}
-
-func (f *FS) next(op, path string) Point {
-	part := f.part(path)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.hits == nil {
-		f.hits = map[string]int{}
-	}
-	f.hits[op+part]++
-	return Point{Op: op, Part: part, Hit: f.hits[op+part]}
 }
 
 // part is the first name of the path below the root.
