@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/oncelog/oncelog/journal"
 )
 
@@ -37,11 +35,17 @@ type Ledgerwide struct {
 	Reason  string // of the amnesia: who said so and why
 }
 
-const bookStripes = 64
+const (
+	bookStripeBits = 8
+	bookStripes    = 1 << bookStripeBits
+)
 
+// A stripe has a cache line of its own: readers of one do not slow another's.
 type stripe struct {
-	mu   sync.RWMutex
-	live map[string]*live // by wire key; guarded by mu
+	mu    sync.RWMutex
+	live  map[string]*live // by wire key; guarded by mu
+	count atomic.Int64     // of live; a reader that sees 0 looks only into the index
+	_     [64 - 40]byte
 }
 
 // live is a key that is not settled, or that has records on their way.
@@ -62,9 +66,9 @@ func NewBook(seed uint64) *Book {
 	return b
 }
 
-func (b *Book) stripe(wire []byte) *stripe {
-	return &b.stripes[xxhash.Sum64(wire)%bookStripes]
-}
+func (b *Book) stripe(wire []byte) *stripe { return b.stripeOf(b.settled.hash.sum(wire)) }
+
+func (b *Book) stripeOf(h hash) *stripe { return &b.stripes[h>>(64-bookStripeBits)] }
 
 // keyBuffer holds the wire form of most keys without an allocation.
 type keyBuffer [160]byte
@@ -74,16 +78,47 @@ type keyBuffer [160]byte
 func (b *Book) Get(key journal.Key) (journal.Entry, error) {
 	var buf keyBuffer
 	wire := key.AppendTo(buf[:0])
-	s := b.stripe(wire)
-	s.mu.RLock()
-	if l, ok := s.live[string(wire)]; ok {
-		e := l.entry
-		e.History = slices.Clone(e.History)
-		s.mu.RUnlock()
-		return e, nil
+	h := b.settled.hash.sum(wire)
+	if s := b.stripeOf(h); s.count.Load() > 0 {
+		if e, ok := s.get(wire); ok {
+			return e, nil
+		}
 	}
-	s.mu.RUnlock()
-	return b.fromIndex(wire)
+	v, ok := b.settled.find(h, wire)
+	if !ok {
+		return journal.Entry{}, nil
+	}
+	return journal.DecodeEntry(v)
+}
+
+// get is the durable entry of a key that is live.
+func (s *stripe) get(wire []byte) (e journal.Entry, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l, ok := s.live[string(wire)]
+	if !ok {
+		return e, false
+	}
+	e = l.entry
+	e.History = slices.Clone(e.History)
+	return e, true
+}
+
+// set puts a key into live. Called with mu held.
+func (s *stripe) set(wire []byte, l *live) {
+	if _, ok := s.live[string(wire)]; !ok {
+		s.live[string(wire)] = l
+		s.count.Add(1)
+	}
+}
+
+// drop takes a key out of live. Called with mu held, and after the index has the
+// key's entry: a reader that misses it here finds it there.
+func (s *stripe) drop(wire []byte) {
+	if _, ok := s.live[string(wire)]; ok {
+		delete(s.live, string(wire))
+		s.count.Add(-1)
+	}
 }
 
 func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
@@ -172,19 +207,15 @@ func (b *Book) take(s *stripe, wire []byte) (*live, error) {
 
 func (b *Book) put(s *stripe, wire []byte, l *live) {
 	if l.pending > 0 || !l.entry.State.Settled() {
-		if _, ok := s.live[string(wire)]; !ok {
-			s.live[string(wire)] = l
-		}
+		s.set(wire, l)
 		return
 	}
 	if l.entry.Known() {
-		// The index gets the entry before the map loses it: a reader that
-		// misses it in the map finds it there.
 		var buf [512]byte
 		b.settled.Put(wire, l.entry.AppendTo(buf[:0]))
 		b.noteConflict(wire, l.entry.Conflict)
 	}
-	delete(s.live, string(wire))
+	s.drop(wire)
 }
 
 func (b *Book) count(was, is journal.State) {
@@ -221,7 +252,7 @@ func (b *Book) Load(wire, value []byte) error {
 	s := b.stripe(wire)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live[string(wire)] = &live{entry: e.Clone()}
+	s.set(wire, &live{entry: e.Clone()})
 	b.unsettled.Add(1)
 	return nil
 }

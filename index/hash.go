@@ -1,6 +1,10 @@
 package index
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // How the 64 bits of a hash are spent, from the top: shard, directory, (two
 // spare), bucket, tag. The parts do not overlap, so that keys which share a
@@ -15,17 +19,17 @@ const (
 	homeShift  = 8 // 32 bits choose the bucket; the low 8 are the tag
 )
 
-// A hasher is a seeded xxhash64. The mask is all ones except in tests, which
-// clear bits of it to force collisions.
+// A hasher is xxhash64 over the seed's 8 bytes and the key: in one piece it is
+// faster than with the seed as xxhash's own, and as hard to foresee. The mask is
+// all ones except in tests, which clear bits of it to force collisions.
 type hasher struct {
 	seed, mask uint64
 }
 
 func (hs hasher) sum(key []byte) hash {
-	var d xxhash.Digest
-	d.ResetWithSeed(hs.seed)
-	d.Write(key)
-	return hash(d.Sum64() & hs.mask)
+	var buf [8 + len(keyBuffer{})]byte
+	binary.LittleEndian.PutUint64(buf[:], hs.seed)
+	return hash(xxhash.Sum64(append(buf[:8], key...)) & hs.mask)
 }
 
 // A hash is a key's hash; its methods are the parts.

@@ -34,7 +34,11 @@ func newIndex(hs hasher) *Index {
 // waits for a writer. The value must not be modified; it stays as it is
 // whatever happens to the key later.
 func (x *Index) Get(key []byte) (value []byte, ok bool) {
-	h := x.hash.sum(key)
+	return x.find(x.hash.sum(key), key)
+}
+
+// find is Get for a caller that has hashed the key.
+func (x *Index) find(h hash, key []byte) (value []byte, ok bool) {
 	return x.shards[h.shard()].get(h, key)
 }
 

@@ -56,7 +56,7 @@ func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, erro
 	l.staged = next
 	l.reserve = d.Reserve
 	l.pending++
-	s.live[string(wire)] = l
+	s.set(wire, l)
 	return nil
 }
 
