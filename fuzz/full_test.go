@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/oncelog/oncelog/internal/simdisk"
 	"github.com/oncelog/oncelog/journal"
 	"github.com/oncelog/oncelog/ledger"
 )
@@ -17,7 +18,7 @@ func TestFullDisk(t *testing.T) {
 	for _, store := range rigStores {
 		t.Run(string(store), func(t *testing.T) {
 			for seed := range uint64(20) {
-				fullDisk(t, newRig(rand.New(rand.NewPCG(seed, 5)), store), 20+int(seed)*10)
+				fullDisk(t, newRig(rand.New(rand.NewPCG(seed, 5)), store, simdisk.Capacity(100<<20)), 20+int(seed)*10)
 			}
 		})
 	}
@@ -64,7 +65,7 @@ func fullDisk(t *testing.T, r *rig, attempts int) {
 	if err := r.check(); err != nil {
 		t.Fatal(err)
 	}
-	r.disk.SetCapacity(0)
+	r.disk.SetCapacity(100 << 20)
 	if _, err := r.l.Accept(context.Background(), keyOf(1_000_000), ledger.Input{}); err != nil {
 		t.Fatalf("accept once there is room: %v", err)
 	}

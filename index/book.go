@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/oncelog/oncelog/journal"
 )
@@ -55,6 +56,7 @@ type live struct {
 	pending int           // records appended and not yet applied
 	reserve int64         // bytes of log space that are promised to the attempt's outcome
 	changed chan struct{} // closed at the next change; nil while nobody waits
+	room    [80]byte      // for the wire key of most keys, so that it needs no allocation of its own
 }
 
 // NewBook returns an empty book. The seed is the hash seed of the ledger.
@@ -107,7 +109,8 @@ func (s *stripe) get(wire []byte) (e journal.Entry, ok bool) {
 // set puts a key into live. Called with mu held.
 func (s *stripe) set(wire []byte, l *live) {
 	if _, ok := s.live[string(wire)]; !ok {
-		s.live[string(wire)] = l
+		key := append(l.room[:0], wire...) // never written again
+		s.live[unsafe.String(unsafe.SliceData(key), len(key))] = l
 		s.count.Add(1)
 	}
 }

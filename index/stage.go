@@ -2,6 +2,7 @@ package index
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/oncelog/oncelog/journal"
 )
@@ -19,13 +20,17 @@ type Draft struct {
 	// Reserve is the log space promised to the attempt's outcome, in bytes.
 	// What the decision leaves in it is kept.
 	Reserve int64
+	// Record is room for the record that the decision returns.
+	Record journal.Record
 }
+
+var drafts = sync.Pool{New: func() any { return new(Draft) }}
 
 // Stage decides on a key. The decision looks at the draft and returns the record
 // to write, or none; append puts the record in the log's queue without waiting
 // for the disk. Both run under the key's lock, so that records of a key are
 // queued in the order in which they were decided; neither may call the book.
-// Stage returns what decide or append failed with, or the transition table's
+// The draft is valid during the call. Stage returns what decide or append failed with, or the transition table's
 // refusal, and then nothing was staged.
 func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, error), queue func(*journal.Record, *Draft) error) error {
 	var buf keyBuffer
@@ -37,11 +42,13 @@ func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, erro
 	if err != nil {
 		return err
 	}
-	d := Draft{Durable: &l.entry, Staged: &l.entry, Pending: l.pending > 0, Reserve: l.reserve}
+	d := drafts.Get().(*Draft)
+	defer drafts.Put(d)
+	*d = Draft{Durable: &l.entry, Staged: &l.entry, Pending: l.pending > 0, Reserve: l.reserve}
 	if d.Pending {
 		d.Staged = &l.staged
 	}
-	r, err := decide(&d)
+	r, err := decide(d)
 	if err != nil || r == nil {
 		return err
 	}
@@ -50,7 +57,7 @@ func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, erro
 	if err := next.Apply(r, next.LSN); err != nil {
 		return err
 	}
-	if err := queue(r, &d); err != nil {
+	if err := queue(r, d); err != nil {
 		return err
 	}
 	l.staged = next

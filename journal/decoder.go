@@ -24,8 +24,17 @@ func (d *decoder) fail(format string, args ...any) {
 
 // uvarint accepts the shortest form only, so that what decodes has one encoding.
 func (d *decoder) uvarint() uint64 {
+	if len(d.b) > 0 && d.b[0] < 0x80 {
+		v := d.b[0]
+		d.b = d.b[1:]
+		return uint64(v)
+	}
+	return d.longUvarint()
+}
+
+func (d *decoder) longUvarint() uint64 {
 	v, n := binary.Uvarint(d.b)
-	if n <= 0 || n != uvarintLen(v) {
+	if n <= 1 || d.b[n-1] == 0 { // a last byte of 0 adds nothing
 		d.fail("no minimal varint where one is due")
 		return 0
 	}

@@ -123,12 +123,14 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 	switch {
 	case d.State == journal.Absent && !e.Known() && l.book.Ledgerwide().Amnesia:
 		d.State = journal.InDoubt
-		return &journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: 1, Time: now(), Cause: journal.Amnesia,
-			Note: l.book.Ledgerwide().Reason}, nil
+		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: 1, Time: now(), Cause: journal.Amnesia,
+			Note: l.book.Ledgerwide().Reason}
+		return &draft.Record, nil
 	case (d.State == journal.Absent || d.State == journal.Released) && (in.Attempt == 0 || in.Attempt == e.Attempt+1):
 		d.Granted = true
-		return &journal.Record{Kind: journal.KindAccepted, Key: key, Attempt: e.Attempt + 1, Epoch: l.epoch, Time: now(),
-			Fingerprint: in.Fingerprint, Input: in.Data}, nil
+		draft.Record = journal.Record{Kind: journal.KindAccepted, Key: key, Attempt: e.Attempt + 1, Epoch: l.epoch, Time: now(),
+			Fingerprint: in.Fingerprint, Input: in.Data}
+		return &draft.Record, nil
 	}
 	// What is on its way is not answered as known: only what is durable is.
 	d.Entry = *draft.Durable
@@ -169,8 +171,9 @@ func (l *Embedded) Execute(key journal.Key, attempt uint32, out Outcome) (journa
 			}
 			return observed(key, attempt, !out.Failed, out.Note), nil
 		}
-		return &journal.Record{Kind: journal.KindExecuted, Key: key, Attempt: attempt, Time: now(), Cause: out.Cause,
-			Failed: out.Failed, NoResult: out.NoResult, Settles: out.Settles, Result: out.Result, Reason: clip(out.Reason), Note: clip(out.Note)}, nil
+		d.Record = journal.Record{Kind: journal.KindExecuted, Key: key, Attempt: attempt, Time: now(), Cause: out.Cause,
+			Failed: out.Failed, NoResult: out.NoResult, Settles: out.Settles, Result: out.Result, Reason: clip(out.Reason), Note: clip(out.Note)}
+		return &d.Record, nil
 	})
 	if err != nil {
 		return journal.Entry{}, err
@@ -254,7 +257,8 @@ func (l *Embedded) Confirm(key journal.Key, attempt uint32, wait bool) error {
 		if e.State == journal.Confirmed {
 			return nil, nil
 		}
-		return &journal.Record{Kind: journal.KindConfirmed, Key: key, Attempt: attempt, Time: now()}, nil
+		d.Record = journal.Record{Kind: journal.KindConfirmed, Key: key, Attempt: attempt, Time: now()}
+		return &d.Record, nil
 	})
 	if err != nil {
 		return err

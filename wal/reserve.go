@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/oncelog/oncelog/internal/durable"
 )
@@ -21,6 +22,8 @@ type reserve struct {
 	file  durable.File // nil where there is no ballast file
 	least int64        // bytes kept while the disk has room
 	piece int64        // bytes by which it is given up when the disk is full
+
+	sampled time.Time // when the disk last had plenty; makeRoom's
 
 	mu       sync.Mutex // guards the fields below
 	size     int64      // bytes of ballast now
@@ -101,12 +104,26 @@ func (r *reserve) full(n int64) error {
 		n, r.promised, r.dir, ErrFull)
 }
 
-// makeRoom gives up ballast until n bytes can be written, or none is left.
+// While a disk has plenty of free bytes, which is more than anybody writes in
+// sampleEvery, it is asked only that often.
+const (
+	plenty      = 256 << 20
+	sampleEvery = 100 * time.Millisecond
+)
+
+// makeRoom gives up ballast until n bytes can be written, or none is left. One
+// goroutine at a time calls it.
 func (r *reserve) makeRoom(n int) error {
-	for r.file != nil {
+	if r.file == nil || time.Since(r.sampled) < sampleEvery {
+		return nil
+	}
+	for {
 		free, err := r.fs.Free(r.dir)
 		if err != nil {
 			return fmt.Errorf("wal: %w", err)
+		}
+		if free > plenty {
+			r.sampled = time.Now()
 		}
 		if free < 0 || free >= int64(n)+r.slack() {
 			return nil
@@ -115,7 +132,6 @@ func (r *reserve) makeRoom(n int) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // give gives up one piece of the ballast and says what is left.
