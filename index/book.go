@@ -73,37 +73,34 @@ func (b *Book) stripe(wire []byte) *stripe { return b.stripeOf(b.settled.hash.su
 func (b *Book) stripeOf(h hash) *stripe { return &b.stripes[h>>(64-bookStripeBits)] }
 
 // keyBuffer holds the wire form of most keys without an allocation.
-type keyBuffer [160]byte
+type keyBuffer [120]byte
 
 // Get is the durable entry of a key; the zero entry where nothing is known. The
 // entry's bytes alias memory that does not change and must not be modified.
-func (b *Book) Get(key journal.Key) (journal.Entry, error) {
-	var buf keyBuffer
-	wire := key.AppendTo(buf[:0])
-	h := b.settled.hash.sum(wire)
-	if s := b.stripeOf(h); s.count.Load() > 0 {
-		if e, ok := s.get(wire); ok {
-			return e, nil
-		}
+func (b *Book) Get(key journal.Key) (e journal.Entry, err error) {
+	buf := seeded(b.settled.hash.seed)
+	bytes := key.AppendTo(buf[:seedSize])
+	h, wire := b.settled.hash.of(bytes), bytes[seedSize:]
+	if s := b.stripeOf(h); s.count.Load() > 0 && s.get(wire, &e) {
+		return e, nil
 	}
-	v, ok := b.settled.find(h, wire)
-	if !ok {
-		return journal.Entry{}, nil
+	if v, ok := b.settled.find(h, wire); ok {
+		err = e.Decode(v)
 	}
-	return journal.DecodeEntry(v)
+	return e, err
 }
 
 // get is the durable entry of a key that is live.
-func (s *stripe) get(wire []byte) (e journal.Entry, ok bool) {
+func (s *stripe) get(wire []byte, e *journal.Entry) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	l, ok := s.live[string(wire)]
 	if !ok {
-		return e, false
+		return false
 	}
-	e = l.entry
+	*e = l.entry
 	e.History = slices.Clone(e.History)
-	return e, true
+	return true
 }
 
 // set puts a key into live. Called with mu held.

@@ -27,9 +27,19 @@ type hasher struct {
 }
 
 func (hs hasher) sum(key []byte) hash {
-	var buf [8 + len(keyBuffer{})]byte
-	binary.LittleEndian.PutUint64(buf[:], hs.seed)
-	return hash(xxhash.Sum64(append(buf[:8], key...)) & hs.mask)
+	buf := seeded(hs.seed)
+	return hs.of(append(buf[:seedSize], key...))
+}
+
+// of is the hash of a key that stands behind the seed.
+func (hs hasher) of(seedAndKey []byte) hash { return hash(xxhash.Sum64(seedAndKey) & hs.mask) }
+
+const seedSize = 8
+
+// seeded is a buffer that begins with the seed and has room for most keys.
+func seeded(seed uint64) (buf [seedSize + len(keyBuffer{})]byte) {
+	binary.LittleEndian.PutUint64(buf[:], seed)
+	return buf
 }
 
 // A hash is a key's hash; its methods are the parts.

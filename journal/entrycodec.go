@@ -89,15 +89,20 @@ func (ev *Event) flags() byte {
 
 // DecodeEntry reads what AppendTo wrote, which must fill b. It never panics; its
 // errors wrap [ErrBadRecord]. The entry's bytes and strings alias b.
-func DecodeEntry(b []byte) (Entry, error) {
+func DecodeEntry(b []byte) (e Entry, err error) {
+	err = e.Decode(b)
+	return e, err
+}
+
+// Decode is [DecodeEntry] in place, for who decodes millions. e must be the zero
+// Entry, and is of no use after an error.
+func (e *Entry) Decode(b []byte) error {
 	d := decoder{b: b}
 	first := d.byte()
-	e := Entry{
-		State:    State(first & entryStateMask),
-		Failed:   first&entryFailed != 0,
-		NoResult: first&entryNoResult != 0,
-		Conflict: first&entryConflict != 0,
-	}
+	e.State = State(first & entryStateMask)
+	e.Failed = first&entryFailed != 0
+	e.NoResult = first&entryNoResult != 0
+	e.Conflict = first&entryConflict != 0
 	if e.State >= numStates {
 		d.fail("unknown %v", e.State)
 	}
@@ -112,7 +117,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	}
 	e.Result = d.bytes()
 	if first&entryRich != 0 {
-		d.rich(&e)
+		d.rich(e)
 	} else {
 		e.Attempt, e.FirstOf, e.Cause = 1, 1, Run
 	}
@@ -123,9 +128,9 @@ func DecodeEntry(b []byte) (Entry, error) {
 		d.fail("the entry is not in its shortest form")
 	}
 	if d.err != nil {
-		return Entry{}, fmt.Errorf("journal: entry: %w", d.err)
+		return fmt.Errorf("journal: entry: %w", d.err)
 	}
-	return e, nil
+	return nil
 }
 
 func (d *decoder) rich(e *Entry) {
