@@ -269,7 +269,7 @@ func (s *directStore) fill(f durable.File, seg *segment, reused bool) error {
 			return err
 		}
 		// Written once, so that overwriting it later changes no metadata.
-		zeros := make([]byte, 1<<20)
+		zeros := make([]byte, min(s.segmentSize, 1<<20))
 		for off := int64(0); off < s.segmentSize; off += int64(len(zeros)) {
 			if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), s.segmentSize-off)], off); err != nil {
 				return err
