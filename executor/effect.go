@@ -88,7 +88,8 @@ type Effect[In, Out any] struct {
 
 	// Confirm tells the backend that the item is done. It is repeated until it
 	// returns nil, and must be harmless to repeat. Without it a key settles as
-	// soon as its outcome is recorded.
+	// soon as its outcome is recorded; keys that were executed while there was one
+	// stay in the journal until there is one again.
 	Confirm func(ctx context.Context, call Call, out Outcome[Out]) error
 
 	// MaxAttempts is how many attempts may be made, each but the last proven

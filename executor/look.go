@@ -132,6 +132,12 @@ func (x *Executor) ask(ctx context.Context, e *effect, call Call, in []byte) (v 
 
 // confirm tells the backend, and settles the key once it has taken it.
 func (x *Executor) confirm(ctx context.Context, e *effect, key journal.Key, entry *journal.Entry) (finding, error) {
+	if e.confirm == nil && entry.Cause != journal.Operator {
+		// An outcome that has nobody to confirm it settles when it is recorded:
+		// this one was recorded under a Confirm, and the backend waits for it.
+		x.opts.Logger.Warn("executed under a Confirm that is not registered here", "key", key.String())
+		return unconfirmed, nil
+	}
 	if e.confirm != nil {
 		give, err := take(ctx, x.helpers)
 		if err != nil {
