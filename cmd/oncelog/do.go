@@ -26,7 +26,9 @@ A duplicate, now or after any crash, prints the recorded result and runs nothing
 CMD gets ONCELOG_KEY (the same on every attempt: the far side's idempotency key),
 ONCELOG_EFFECT, ONCELOG_ITEM, ONCELOG_ATTEMPT and the input on stdin. Its stdout is
 the result. Exit 0 is executed; a code of --not-applied or --permanent is that; every
-other exit, and a death by a signal, is in doubt.`,
+other exit, and a death by a signal, is in doubt.
+
+Only the item's own key is looked at: drain confirms what earlier calls could not.`,
 		Example: "  oncelog do --dir state --create --effect send-email --item lead-17 --input mail.json -- ./send.sh\n" +
 			"  oncelog do --dir state --effect charge --item order-9 --check './charged.sh' -- ./charge.sh",
 		Args: args(cobra.MinimumNArgs(1)),
@@ -77,10 +79,8 @@ func (a *app) do(c *cobra.Command, f *commandFlags, words []string, item string,
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	return a.withExecutor(c.Context(), effect, executor.Options{DrainEvery: -1}, func(l *ledger.Embedded, x *executor.Executor, h *executor.Handle[[]byte, []byte]) error {
-		if _, err := x.Drain(c.Context()); err != nil {
-			return err
-		}
+	return a.withExecutor(c.Context(), effect, executor.Options{DrainEvery: -1}, func(l *ledger.Embedded, _ *executor.Executor, h *executor.Handle[[]byte, []byte]) error {
+		// No drain: the commands given are for this item. Do looks at its own key.
 		res, err := h.Do(c.Context(), item, in, executor.NoRetry())
 		return a.answer(c, l, key, res, err)
 	})

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -142,17 +145,14 @@ func (p *itemPrinter) item(item executor.Item, r executor.Result[[]byte], err er
 // trimmed is a result on one line.
 func trimmed(b []byte) string {
 	const most = 200
-	if len(b) > most {
-		return fmt.Sprintf("%q… (%d bytes)", b[:most], len(b))
+	if n := len(b); n > most {
+		return fmt.Sprintf("%q… (%d bytes)", b[:most], n)
 	}
-	s := fmt.Sprintf("%q", b)
-	if plain := s[1 : len(s)-1]; plain == string(b) {
-		return plain
+	text := strings.TrimSuffix(string(b), "\n")
+	if strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return fmt.Sprintf("%q", b)
 	}
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		return trimmed(b[:n-1])
-	}
-	return s
+	return text
 }
 
 // print keeps the first error of stdout: its reader is gone.
