@@ -21,9 +21,8 @@ import (
 // truth when it answers.
 type house struct {
 	*rig
-	x    *executor.Executor
-	h    *executor.Handle[string, string]
-	stop context.CancelFunc
+	x *executor.Executor
+	h *executor.Handle[string, string]
 
 	mu     sync.Mutex // guards the fields below
 	rng    *rand.Rand

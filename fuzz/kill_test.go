@@ -3,6 +3,7 @@ package fuzz
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"log"
@@ -40,6 +41,10 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childDir) == "" {
+		// Long lives of the state machines, unless the command line says otherwise.
+		if err := flag.Set("rapid.steps", "60"); err != nil {
+			log.Fatal(err)
+		}
 		os.Exit(m.Run())
 	}
 	if err := child(); err != nil {
