@@ -97,7 +97,7 @@ func BenchmarkDuplicate(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
 			l := newLedger(b, ledger.Options{SnapshotEvery: -1})
-			settle(b, l, n)
+			settle(b, l, 0, n)
 			lookUp(b, l, n)
 		})
 	}
@@ -140,13 +140,13 @@ func digits(item []byte, i int) {
 	}
 }
 
-// settle takes n keys through accept and outcome, from 256 callers.
-func settle(b testing.TB, l *ledger.Embedded, n int) {
+// settle takes the keys [from, to) through accept and outcome, from 256 callers.
+func settle(b testing.TB, l *ledger.Embedded, from, to int) {
 	b.Helper()
 	var group sync.WaitGroup
 	for c := range 256 {
 		group.Go(func() {
-			for i := c; i < n; i += 256 {
+			for i := from + c; i < to; i += 256 {
 				if _, err := l.Accept(context.Background(), key(i), ledger.Input{Fingerprint: 7}); err != nil {
 					b.Error(err)
 					return

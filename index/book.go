@@ -46,7 +46,8 @@ type stripe struct {
 	mu    sync.RWMutex
 	live  map[string]*live // by wire key; guarded by mu
 	count atomic.Int64     // of live; a reader that sees 0 looks only into the index
-	_     [64 - 40]byte
+	spare *live            // one that is used again; guarded by mu
+	_     [64 - 48]byte
 }
 
 // live is a key that is not settled, or that has records on their way.
@@ -115,9 +116,10 @@ func (s *stripe) set(wire []byte, l *live) {
 // drop takes a key out of live. Called with mu held, and after the index has the
 // key's entry: a reader that misses it here finds it there.
 func (s *stripe) drop(wire []byte) {
-	if _, ok := s.live[string(wire)]; ok {
+	if l, ok := s.live[string(wire)]; ok {
 		delete(s.live, string(wire))
 		s.count.Add(-1)
+		s.spare = l // nobody has its key any more, nor a pointer to it
 	}
 }
 
@@ -202,7 +204,12 @@ func (b *Book) take(s *stripe, wire []byte) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &live{entry: e}, nil
+	l := s.spare
+	if s.spare = nil; l == nil {
+		l = new(live)
+	}
+	*l = live{entry: e}
+	return l, nil
 }
 
 func (b *Book) put(s *stripe, wire []byte, l *live) {
@@ -235,17 +242,23 @@ func (b *Book) noteConflict(wire []byte, conflict bool) {
 	b.conflicts[string(wire)] = struct{}{}
 }
 
+// Expect makes room in an empty book for about n settled keys.
+func (b *Book) Expect(n uint64) { b.settled.reserve(int(min(n, maxExpected))) }
+
+// maxExpected bounds what a number in a file can make Expect allocate.
+const maxExpected = 1 << 26
+
 // Load takes one entry of a snapshot. Each key comes once.
 func (b *Book) Load(wire, value []byte) error {
 	if _, err := journal.DecodeKey(wire); err != nil {
 		return fmt.Errorf("index: snapshot entry: %w", err)
 	}
-	e, err := journal.DecodeEntry(value)
-	if err != nil {
+	var e journal.Entry
+	if err := e.Decode(value); err != nil {
 		return fmt.Errorf("index: snapshot entry of key %q: %w", wire, err)
 	}
 	if e.State.Settled() {
-		b.settled.Put(wire, value)
+		b.settled.add(b.settled.hash.sum(wire), wire, value)
 		b.noteConflict(wire, e.Conflict)
 		return nil
 	}

@@ -56,6 +56,23 @@ func (x *Index) Put(key, value []byte) {
 	x.shards[h.shard()].put(h, key, value)
 }
 
+// add is Put of a key that the index does not have, for a load of many.
+func (x *Index) add(h hash, key, value []byte) {
+	if len(key) > MaxKey || len(value) > MaxValue {
+		panic(fmt.Sprintf("index: key of %d and value of %d bytes; limits are %d and %d: check before",
+			len(key), len(value), MaxKey, MaxValue))
+	}
+	x.shards[h.shard()].add(h, key, value)
+}
+
+// reserve makes room in an empty index for about n keys, so that a load of many
+// does not grow it step by step.
+func (x *Index) reserve(n int) {
+	for i := range x.shards {
+		x.shards[i].reserve(n / shards)
+	}
+}
+
 // Delete removes the key and reports whether it was there.
 func (x *Index) Delete(key []byte) bool {
 	h := x.hash.sum(key)

@@ -3,6 +3,7 @@ package index
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/oncelog/oncelog/journal"
 )
@@ -79,24 +80,27 @@ func (b *Book) Conflicts() ([]Keyed, error) {
 // All yields every known key and its entry in their wire forms, each key once,
 // while the book works: a key's entry is as of some moment of the iteration, and
 // carries the LSN of its last record. The bytes are valid until the next step.
+//
+// Neighbours are of different shards, a run of a thousand each, so that several
+// who load them in that order do not wait for each other.
 func (b *Book) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		moving := b.copyLive()
-		var stop bool
-		for shard := range b.settled.Shards() {
-			b.settled.Range(shard, func(key, value []byte) bool {
-				// A key can be in both places: what was read last in LSN
-				// order is the one to keep.
-				if e, ok := moving[string(key)]; ok {
-					if s, err := journal.DecodeEntry(value); err == nil && s.LSN < e.LSN {
-						return true
-					}
-					delete(moving, string(key))
+		each := func(key, value []byte) bool {
+			// A key can be in both places: what was read last in LSN order is
+			// the one to keep.
+			if e, ok := moving[string(key)]; ok {
+				var settled journal.Entry
+				if err := settled.Decode(value); err == nil && settled.LSN < e.LSN {
+					return true
 				}
-				stop = !yield(key, value)
-				return !stop
-			})
-			if stop {
+				delete(moving, string(key))
+			}
+			return yield(key, value)
+		}
+		const abreast = 4
+		for first := 0; first < shards; first += abreast {
+			if !b.settled.interleave(first, abreast, each) {
 				return
 			}
 		}
@@ -108,6 +112,35 @@ func (b *Book) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// interleave is Range over n shards at once, a run of each after the other.
+func (x *Index) interleave(first, n int, fn func(key, value []byte) bool) bool {
+	const run = 1000
+	type cursor struct {
+		view *view
+		left []ref
+	}
+	cursors := make([]cursor, n)
+	for i := range cursors {
+		cursors[i].view, cursors[i].left = x.shards[first+i].snapshot()
+	}
+	for more := true; more; {
+		more = false
+		for i := range cursors {
+			c := &cursors[i]
+			now := c.left[:min(run, len(c.left))]
+			for _, r := range now {
+				rec := c.view.record(r)
+				if !fn(rec.key, rec.value) {
+					return false
+				}
+			}
+			c.left = c.left[len(now):]
+			more = more || len(c.left) > 0
+		}
+	}
+	return true
+}
+
 // copyLive copies the live entries. It runs before the index is read: a key that
 // settles meanwhile is then in the index, and one that was copied here and is
 // there too is told apart by its LSN.
@@ -116,7 +149,7 @@ func (b *Book) copyLive() map[string]journal.Entry {
 	for i := range b.stripes {
 		b.stripes[i].each(func(wire string, e *journal.Entry) {
 			if e.Known() {
-				all[wire] = e.Clone()
+				all[strings.Clone(wire)] = e.Clone()
 			}
 		})
 	}

@@ -100,11 +100,7 @@ func (s *shard) put(h hash, key, value []byte) {
 	}
 	t, p, old, ok := v.find(h, key)
 	if !ok {
-		if t.full() {
-			t = s.grow(t, h)
-		}
-		t.insert(h, s.append(key, value))
-		s.count.Add(1)
+		s.insert(t, h, key, value)
 		return
 	}
 	if bytes.Equal(old.value, value) {
@@ -115,6 +111,46 @@ func (s *shard) put(h hash, key, value []byte) {
 	b.setRef(p.slot, s.append(key, value))
 	s.discard(r, old.size)
 	s.tidy()
+}
+
+// insert puts a key that the table, which is the one for h, does not have.
+func (s *shard) insert(t *table, h hash, key, value []byte) {
+	if t.full() {
+		t = s.grow(t, h)
+	}
+	t.insert(h, s.append(key, value))
+	s.count.Add(1)
+}
+
+func (s *shard) add(h hash, key, value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.view.Load()
+	if v == nil {
+		v = s.start()
+	}
+	s.insert(v.table(h), h, key, value)
+}
+
+// reserve publishes a first view with tables for n keys.
+func (s *shard) reserve(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.view.Load() != nil {
+		return
+	}
+	s.slab.tail = -1
+	n += n/16 + 16 // shards and tables are never equally full
+	depth := uint8(0)
+	for n>>depth > room(maxBuckets) && depth < dirBits {
+		depth++
+	}
+	v := &view{dir: make([]*table, 1<<depth), depth: depth}
+	for i := range v.dir {
+		t := newTable(0, n>>depth, s.phase, depth)
+		v.dir[i] = t
+	}
+	s.view.Store(v)
 }
 
 func (s *shard) delete(h hash, key []byte) bool {

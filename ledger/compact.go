@@ -91,7 +91,7 @@ func (l *Embedded) snapshot() (snapshot.Info, error) {
 	dir := filepath.Join(l.dir, snapshotsName)
 	// The LSN comes first: an entry read later may be newer, never older, and
 	// carries the LSN that tells replay so.
-	h := snapshot.Header{ID: l.format.id(), LSN: l.log.Durable(), Epoch: l.epoch}
+	h := snapshot.Header{ID: l.format.id(), LSN: l.log.Durable(), Epoch: l.epoch, About: uint64(l.book.Len())}
 	h.Extra = recovery.EncodeLedgerwide(l.book.Ledgerwide())
 	info, err := snapshot.Write(l.opts.FS, dir, h, l.book.All())
 	if err != nil {

@@ -53,12 +53,12 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 		return nil, nil, r, err
 	}
 	o.Log.Apply = book.Apply
-	log, found, err := wal.Open(o.Log)
+	log, found, err := wal.Open(o.Log, r.replay(book))
 	r.Log = found
 	if err != nil {
 		return nil, nil, r, err
 	}
-	if err := replay(log, book, r); err != nil {
+	if err := r.ends(log.Durable()); err != nil {
 		return nil, nil, r, errors.Join(err, log.Close())
 	}
 	r.count(book)
@@ -76,7 +76,7 @@ func load(o Options, r *Report) (*index.Book, error) {
 		// A fresh book each time: one that a damaged file half filled is
 		// thrown away.
 		book := index.NewBook(o.Seed)
-		info, err := snapshot.Load(o.FS, s.Path, o.ID, runtime.GOMAXPROCS(0), book.Load)
+		info, err := snapshot.Load(o.FS, s.Path, o.ID, runtime.GOMAXPROCS(0), func(h snapshot.Header) { book.Expect(h.About) }, book.Load)
 		if err != nil {
 			r.Damaged = append(r.Damaged, err)
 			continue
@@ -93,23 +93,22 @@ func load(o Options, r *Report) (*index.Book, error) {
 	return index.NewBook(o.Seed), nil
 }
 
-func replay(log *wal.Log, book *index.Book, r *Report) error {
-	from := r.SnapshotLSN + 1
-	if err := r.begins(log.First()); err != nil {
-		return err
-	}
-	if err := r.ends(log.Durable()); err != nil {
-		return err
-	}
-	for rec, err := range log.Records(from) {
-		if err != nil {
-			return err
+// replay is a visitor of the log that applies to the book what the snapshot does
+// not have.
+func (r *Report) replay(book *index.Book) func(wal.Record) error {
+	begun := false
+	return func(rec wal.Record) error {
+		if !begun {
+			begun = true
+			if err := r.begins(rec.LSN); err != nil {
+				return err
+			}
 		}
-		if err := r.apply(book, rec); err != nil {
-			return err
+		if rec.LSN <= r.SnapshotLSN {
+			return nil
 		}
+		return r.apply(book, rec)
 	}
-	return nil
 }
 
 func (r *Report) apply(book *index.Book, rec wal.Record) error {
@@ -150,19 +149,7 @@ func Inspect(o Options) (*index.Book, *Report, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	begun := false
-	r.Log, err = wal.Inspect(o.Log, func(rec wal.Record) error {
-		if !begun {
-			begun = true
-			if err := r.begins(rec.LSN); err != nil {
-				return err
-			}
-		}
-		if rec.LSN <= r.SnapshotLSN {
-			return nil
-		}
-		return r.apply(book, rec)
-	})
+	r.Log, err = wal.Inspect(o.Log, r.replay(book))
 	if err == nil {
 		err = r.ends(r.Log.Last)
 	}

@@ -22,8 +22,9 @@
 //	  24  LSN up to which records are in it     uint64
 //	  32  from: LSN that a delta begins after   uint64, 0 for a base
 //	  40  epoch that took it                    uint64
-//	  48  length of the extra bytes             uint32
-//	  52  the extra bytes
+//	  48  about how many entries, a hint        uint64
+//	  56  length of the extra bytes             uint32
+//	  60  the extra bytes
 //	      checksum                              uint64
 //	block, any number of them
 //	   0  length of the content, at least 1     uint32

@@ -32,12 +32,13 @@ type Header struct {
 	LSN   uint64   // every record up to it is in the entries
 	From  uint64   // 0: a base, which holds every key
 	Epoch uint64   // of the owner that took it
+	About uint64   // about how many entries there are; a hint
 	Extra []byte   // the caller's own, at most 64 KiB
 }
 
 // Sizes in bytes, part of the format or bounds of it.
 const (
-	headerFixed  = 52
+	headerFixed  = 60
 	headerSum    = 8
 	maxExtra     = 64 << 10
 	blockHeader  = 20
@@ -72,6 +73,7 @@ func appendHeader(dst []byte, h *Header) ([]byte, uint64) {
 	dst = le.AppendUint64(dst, h.LSN)
 	dst = le.AppendUint64(dst, h.From)
 	dst = le.AppendUint64(dst, h.Epoch)
+	dst = le.AppendUint64(dst, h.About)
 	dst = le.AppendUint32(dst, uint32(len(h.Extra)))
 	dst = append(dst, h.Extra...)
 	s := sum(seedOf(h.ID), dst[start:])
@@ -91,7 +93,7 @@ func headerLength(fixed []byte, id [16]byte) (int, string) {
 	if [16]byte(fixed[8:]) != id {
 		return 0, fmt.Sprintf("it is of ledger %x, not of %x", fixed[8:24], id)
 	}
-	extra := le.Uint32(fixed[48:])
+	extra := le.Uint32(fixed[56:])
 	if extra > maxExtra {
 		return 0, fmt.Sprintf("%d extra bytes, at most %d", extra, maxExtra)
 	}
@@ -107,7 +109,7 @@ func parseHeader(b []byte) (h Header, checksum uint64, reason string) {
 	if stored := le.Uint64(b[n:]); stored != checksum {
 		return h, 0, fmt.Sprintf("the header's checksum is %016x, want %016x", stored, checksum)
 	}
-	h.LSN, h.From, h.Epoch = le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint64(b[40:])
+	h.LSN, h.From, h.Epoch, h.About = le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint64(b[40:]), le.Uint64(b[48:])
 	h.Extra = append([]byte(nil), b[headerFixed:n]...)
 	return h, checksum, ""
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/oncelog/oncelog/internal/durable"
 )
 
-// Load reads a snapshot and gives every entry to put, from several goroutines at
-// once. key and value are valid during the call. When it fails put has been called
+// Load reads a snapshot, tells begin what it is, and gives every entry to put,
+// from several goroutines at once. begin may be nil. key and value are valid during the call. When it fails put has been called
 // for some entries: throw away what they filled. ErrCorrupt where the file is not
 // sound, or not of this ledger.
-func Load(fsys durable.FS, path string, id [16]byte, workers int, put func(key, value []byte) error) (Info, error) {
+func Load(fsys durable.FS, path string, id [16]byte, workers int, begin func(Header), put func(key, value []byte) error) (Info, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot: %w", err)
 	}
-	info, err := load(f, path, id, workers, put)
+	info, err := load(f, path, id, workers, begin, put)
 	if closeErr := f.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("snapshot: %w", closeErr)
 	}
@@ -32,7 +32,7 @@ func Load(fsys durable.FS, path string, id [16]byte, workers int, put func(key, 
 
 // Verify is Load without the entries.
 func Verify(fsys durable.FS, path string, id [16]byte) (Info, error) {
-	return Load(fsys, path, id, 1, func([]byte, []byte) error { return nil })
+	return Load(fsys, path, id, 1, nil, func([]byte, []byte) error { return nil })
 }
 
 // job is a block that was read and checked, for a worker to decode.
@@ -43,12 +43,12 @@ type job struct {
 	data    []byte
 }
 
-func load(f durable.File, path string, id [16]byte, workers int, put func(key, value []byte) error) (Info, error) {
+func load(f durable.File, path string, id [16]byte, workers int, begin func(Header), put func(key, value []byte) error) (Info, error) {
 	size, err := f.Size()
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot: %w", err)
 	}
-	r := &reader{path: path, in: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20), size: size}
+	r := &reader{path: path, begin: begin, in: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20), size: size}
 	jobs := make(chan job, 2*workers)
 	stop := make(chan struct{})
 	p := &pool{path: path, put: put, jobs: jobs, stop: stop}
@@ -130,6 +130,7 @@ func (p *pool) entries(j *job, content []byte) error {
 // anything on.
 type reader struct {
 	path     string
+	begin    func(Header)
 	in       *bufio.Reader
 	size     int64
 	offset   int64
@@ -158,6 +159,9 @@ func (r *reader) read(id [16]byte, jobs chan<- job, stop <-chan struct{}) (Info,
 	var err error
 	if info.Header, err = r.header(id); err != nil {
 		return info, err
+	}
+	if r.begin != nil {
+		r.begin(info.Header)
 	}
 	var blocks uint64
 	for {

@@ -60,7 +60,7 @@ func FuzzScan(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		l, _, err := Open(o)
+		l, _, err := Open(o, nil)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Errorf("open fails with %v", err)
@@ -79,7 +79,7 @@ func FuzzScan(f *testing.F) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if l, _, err = Open(o); err != nil {
+		if l, _, err = Open(o, nil); err != nil {
 			t.Fatalf("it opened once and then says %v", err)
 		}
 		if after := all(t, l); len(after) != len(before) || l.Durable() != last+1 {

@@ -49,7 +49,7 @@ func create(t *testing.T, o Options) *Log {
 
 func open(t *testing.T, o Options) (*Log, *Report) {
 	t.Helper()
-	l, r, err := Open(o)
+	l, r, err := Open(o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +437,7 @@ func TestCorrupt(t *testing.T) {
 			check(t, err)
 			b[seg.end-3] ^= 0x10 // in its last record
 			check(t, os.WriteFile(path, b, 0o600))
-			_, _, err = Open(place)
+			_, _, err = Open(place, nil)
 			var at *CorruptError
 			if !errors.Is(err, ErrCorrupt) || !errors.As(err, &at) {
 				t.Fatalf("a flipped bit in LSN %d: %v", seg.last, err)

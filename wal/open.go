@@ -96,11 +96,13 @@ func Create(o Options, first []byte) (*Log, error) {
 	return l, nil
 }
 
-// Open checks a whole log, cuts a torn tail off, and opens it for appending.
-// Apply is not called for the records that are found; see [Log.Records]. The
-// caller makes sure that nobody else has the log open. Errors wrap [ErrCorrupt]
+// Open checks a whole log, cuts a torn tail off, and opens it for appending. Each
+// record that is found is given to visit, where that is not nil, in LSN order; when
+// Open fails, what visit has heard is worth nothing. Apply is not called for them.
+//
+// The caller makes sure that nobody else has the log open. Errors wrap [ErrCorrupt]
 // where acknowledged records are damaged or missing; the log is then as it was.
-func Open(o Options) (*Log, *Report, error) {
+func Open(o Options, visit func(Record) error) (*Log, *Report, error) {
 	o = o.withDefaults()
 	lay, err := layoutOf(o.Store)
 	if err != nil {
@@ -110,7 +112,7 @@ func Open(o Options) (*Log, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay}
+	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit)}
 	found, err := s.run()
 	if err != nil {
 		return nil, nil, err

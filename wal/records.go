@@ -114,20 +114,7 @@ func Inspect(o Options, visit func(Record) error) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay}
-	if visit != nil {
-		s.visit = func(h header, payload []byte) error {
-			var failed error
-			err := blockRecords(h, payload, h.first, h.last(), func(r Record, _ error) bool {
-				failed = visit(r)
-				return failed == nil
-			})
-			if failed != nil {
-				return failed
-			}
-			return err
-		}
-	}
+	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit)}
 	found, err := s.run()
 	if err != nil {
 		return nil, err
@@ -136,6 +123,24 @@ func Inspect(o Options, visit func(Record) error) (*Report, error) {
 		return nil, err
 	}
 	return newReport(found, m), nil
+}
+
+// blockVisitor is a visitor of blocks that gives their records to visit.
+func blockVisitor(visit func(Record) error) func(header, []byte) error {
+	if visit == nil {
+		return nil
+	}
+	return func(h header, payload []byte) error {
+		var failed error
+		err := blockRecords(h, payload, h.first, h.last(), func(r Record, _ error) bool {
+			failed = visit(r)
+			return failed == nil
+		})
+		if failed != nil {
+			return failed
+		}
+		return err
+	}
 }
 
 // checkMark makes sure that everything that was acknowledged was found.

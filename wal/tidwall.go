@@ -114,6 +114,10 @@ func (s *tidwallStore) append(frame []byte, first, last uint64) error {
 		// The dependency has synced and closed this segment and made the next.
 		s.begin(s.next)
 		s.rotated = true
+		// It keeps the old segment in memory for reads that never come.
+		if err := s.log.ClearCache(); err != nil {
+			return fmt.Errorf("wal: tidwall/wal: %w", err)
+		}
 	}
 	return nil
 }
