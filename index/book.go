@@ -15,8 +15,8 @@ import (
 // it. It shows only what is durable; what is decided but still on its way to the
 // disk is staged, and visible to the next decision on the same key alone.
 //
-// Apply is called by one goroutine at a time, in LSN order. Everything else may
-// be called concurrently.
+// Apply is called for the records of one key, and for those without a key, by one
+// goroutine at a time, in LSN order. Everything else may be called concurrently.
 type Book struct {
 	settled *Index
 	stripes [bookStripes]stripe
@@ -130,6 +130,9 @@ func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
 	}
 	return journal.DecodeEntry(v)
 }
+
+// Hash is the book's hash of a key in its wire form.
+func (b *Book) Hash(wire []byte) uint64 { return uint64(b.settled.hash.sum(wire)) }
 
 // Apply takes one record of the log, encoded, with its LSN. A record that the
 // key's entry already contains, because a snapshot was taken after it, changes

@@ -171,6 +171,17 @@ func (r *Record) flags() byte {
 	return f
 }
 
+// KeyOf finds the key, in its wire form, in an encoded record without decoding
+// the rest; false where it has none, or does not parse.
+func KeyOf(record []byte) (wire []byte, ok bool) {
+	if len(record) == 0 || !Kind(record[0]).Known() || !Kind(record[0]).HasKey() {
+		return nil, false
+	}
+	d := decoder{b: record[1:]}
+	wire = d.bytes()
+	return wire, d.err == nil
+}
+
 // DecodeRecord reads one record, which must fill b. It never panics, whatever b
 // holds, and does not copy: the record's strings and bytes alias b and are valid
 // as long as b is unchanged; see [Record.Clone]. Errors wrap [ErrBadRecord]. A

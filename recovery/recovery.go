@@ -53,12 +53,14 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 		return nil, nil, r, err
 	}
 	o.Log.Apply = book.Apply
-	log, found, err := wal.Open(o.Log, r.replay(book))
+	replay := newReplayer(r, book)
+	log, found, err := wal.Open(o.Log, replay.visit)
 	r.Log = found
+	replayed := replay.finish()
 	if err != nil {
 		return nil, nil, r, err
 	}
-	if err := r.ends(log.Durable()); err != nil {
+	if err := errors.Join(replayed, r.ends(log.Durable())); err != nil {
 		return nil, nil, r, errors.Join(err, log.Close())
 	}
 	r.count(book)
@@ -93,32 +95,6 @@ func load(o Options, r *Report) (*index.Book, error) {
 	return index.NewBook(o.Seed), nil
 }
 
-// replay is a visitor of the log that applies to the book what the snapshot does
-// not have.
-func (r *Report) replay(book *index.Book) func(wal.Record) error {
-	begun := false
-	return func(rec wal.Record) error {
-		if !begun {
-			begun = true
-			if err := r.begins(rec.LSN); err != nil {
-				return err
-			}
-		}
-		if rec.LSN <= r.SnapshotLSN {
-			return nil
-		}
-		return r.apply(book, rec)
-	}
-}
-
-func (r *Report) apply(book *index.Book, rec wal.Record) error {
-	if err := book.Apply(rec.LSN, rec.Data); err != nil {
-		return fmt.Errorf("%w: %w", err, ErrCorrupt)
-	}
-	r.Records++
-	return nil
-}
-
 // begins makes sure that the log begins where the snapshot ends, or before.
 func (r *Report) begins(first uint64) error {
 	if first <= r.SnapshotLSN+1 {
@@ -149,7 +125,11 @@ func Inspect(o Options) (*index.Book, *Report, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	r.Log, err = wal.Inspect(o.Log, r.replay(book))
+	replay := newReplayer(r, book)
+	r.Log, err = wal.Inspect(o.Log, replay.visit)
+	if replayed := replay.finish(); err == nil {
+		err = replayed
+	}
 	if err == nil {
 		err = r.ends(r.Log.Last)
 	}
