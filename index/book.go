@@ -131,8 +131,9 @@ func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
 	return journal.DecodeEntry(v)
 }
 
-// Hash is the book's hash of a key in its wire form.
-func (b *Book) Hash(wire []byte) uint64 { return uint64(b.settled.hash.sum(wire)) }
+// Lane deals keys, in their wire form, out to n goroutines, at most 64, so that no
+// two of them meet in a part of the book.
+func (b *Book) Lane(wire []byte, n int) int { return b.settled.hash.sum(wire).shard() * n / shards }
 
 // Apply takes one record of the log, encoded, with its LSN. A record that the
 // key's entry already contains, because a snapshot was taken after it, changes

@@ -29,7 +29,7 @@ type replayer struct {
 const batch = 512
 
 func newReplayer(report *Report, book *index.Book) *replayer {
-	n := runtime.GOMAXPROCS(0)
+	n := min(runtime.GOMAXPROCS(0), 64)
 	r := &replayer{report: report, book: book, batches: make([][]wal.Record, n), work: make([]chan []wal.Record, n)}
 	for i := range r.work {
 		work := make(chan []wal.Record, 4)
@@ -57,7 +57,7 @@ func (r *replayer) visit(rec wal.Record) error {
 	r.report.Records++
 	i := 0 // records without a key, all in one place, so in order
 	if key, ok := journal.KeyOf(rec.Data); ok {
-		i = int(r.book.Hash(key) % uint64(len(r.work)))
+		i = r.book.Lane(key, len(r.work))
 	}
 	if r.batches[i] = append(r.batches[i], rec); len(r.batches[i]) == batch {
 		return r.hand(i)
