@@ -273,6 +273,25 @@ func TestKilled(t *testing.T) {
 	run(t, "", append(do(dir, "i"), "--", "echo", "second")...).wants(t, 0, "second\n")
 }
 
+// TestAmnesia: G6, once records are known to be lost an unknown key is in doubt.
+func TestAmnesia(t *testing.T) {
+	dir := state(t)
+	run(t, "", append(do(dir, "known"), "--", "echo", "done")...).wants(t, 0, "done\n")
+	run(t, "", "amnesia", "--dir", dir, "--begin", "--reason", "the backup of Tuesday").wants(t, 0, "")
+	run(t, "", append(do(dir, "known"), "--", "false")...).wants(t, 0, "done\n")
+	r := run(t, "", append(do(dir, "unknown"), "--", "echo", "ran")...)
+	r.wants(t, 10, "")
+	if !strings.Contains(r.stderr, "the backup of Tuesday") {
+		t.Errorf("why is not said: %s", r.stderr)
+	}
+	if v := object(t, run(t, "", "stat", "--dir", dir, "--json").out); v["amnesia"] != true {
+		t.Errorf("stat: %v", v)
+	}
+	run(t, "", append(do(dir, "checked", "--check", "exit 1"), "--", "echo", "ran")...).wants(t, 0, "ran\n")
+	run(t, "", "amnesia", "--dir", dir, "--end", "--reason", "all through").wants(t, 0, "")
+	run(t, "", append(do(dir, "fresh"), "--", "echo", "ran")...).wants(t, 0, "ran\n")
+}
+
 // TestTwoAtOnce: two processes with one key run the command once.
 func TestTwoAtOnce(t *testing.T) {
 	needShell(t)

@@ -115,3 +115,30 @@ func (a *app) decide(c *cobra.Command, key journal.Key, f func(*ledger.Embedded)
 		return err
 	})
 }
+
+func (a *app) amnesiaCommand() *cobra.Command {
+	var begin, end bool
+	var reason string
+	c := &cobra.Command{
+		Use:   "amnesia --begin|--end --reason WHY",
+		Short: "Say that the ledger has lost records, so that unknown keys are in doubt, not fresh",
+		Long: `Say that the ledger has lost records: a backup was put back, or damage was cut out. From
+then on a key that it does not know is in doubt instead of fresh, until the effect's check
+or a person decides. --end says that all items of the lost time are through.`,
+		Example: "  oncelog amnesia --dir state --begin --reason 'the backup of Tuesday'",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if begin == end {
+				return usagef("does the amnesia begin or end? Say either --begin or --end")
+			}
+			if reason == "" {
+				return usagef("say why with --reason")
+			}
+			return a.with(func(l *ledger.Embedded) error { return l.SetAmnesia(begin, decidedBy(reason)) })
+		},
+	}
+	c.Flags().BoolVar(&begin, "begin", false, "unknown keys are in doubt from now on")
+	c.Flags().BoolVar(&end, "end", false, "unknown keys are fresh again")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the log (required)")
+	return c
+}
