@@ -387,3 +387,89 @@ func readBytes(t *testing.T, path string) []byte {
 	}
 	return b
 }
+
+// TestRepair: a damaged ledger is opened by Repair without what is lost. Every key
+// it then knows is as it was at some moment; every other one is in doubt, not
+// fresh (G6).
+func TestRepair(t *testing.T) {
+	for _, store := range []wal.StoreKind{wal.StoreTidwall, wal.StoreDirect} {
+		t.Run(string(store), func(t *testing.T) {
+			c := newRotCase(t, store)
+			counts := map[string]int{}
+			for _, file := range append(c.in("wal"), c.in("snapshots")...) {
+				info, err := os.Stat(filepath.Join(c.dir, file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, at := range []int64{info.Size() / 3, info.Size() / 2, info.Size() - 30} {
+					if at > 0 {
+						counts[c.repaired(t, file, at)]++
+					}
+				}
+			}
+			did(t, counts, "cut", "sound")
+		})
+	}
+}
+
+func (c *rotCase) repaired(t *testing.T, file string, at int64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.CopyFS(dir, os.DirFS(c.dir)); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, filepath.Join(dir, file), func(b []byte) []byte { b[at] ^= 4; return b })
+	before, err := ledger.Verify(dir, rotOptions(c.store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, loss, err := ledger.Repair(dir, rotOptions(c.store), "a test")
+	if err != nil {
+		t.Fatalf("byte %d of %s: %v (before: %v)", at, file, err, before.Problems)
+	}
+	got, err := stateOf(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range c.want {
+		e := got[key]
+		switch {
+		case reflect.DeepEqual(e, want), e.Known() && e.LSN < want.LSN:
+		case !e.Known() && want.LSN > loss.LSN:
+		default:
+			t.Errorf("byte %d of %s: %s is %+v, was %+v; %+v", at, file, key, e, want, loss)
+		}
+	}
+	d, err := l.Accept(context.Background(), journal.Key{Effect: "e", Item: "nobody knows"}, ledger.Input{})
+	if err != nil || d.Granted || d.State != journal.InDoubt {
+		t.Errorf("an unknown key after a repair: %+v, %v", d, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := ledger.Verify(dir, rotOptions(c.store))
+	if err != nil || after.View == nil {
+		t.Errorf("byte %d of %s: after the repair %v, %v", at, file, after.Problems, err)
+	}
+	if l, err = ledger.Open(dir, rotOptions(c.store)); err != nil {
+		t.Fatalf("byte %d of %s: open after the repair: %v", at, file, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case loss.Restarted:
+		return "restarted"
+	case loss.LSN < c.last():
+		return "cut"
+	}
+	return "sound"
+}
+
+// last is the LSN of the newest record that a key shows.
+func (c *rotCase) last() (lsn uint64) {
+	for _, e := range c.want {
+		lsn = max(lsn, e.LSN)
+	}
+	return lsn
+}

@@ -184,7 +184,7 @@ func create(dir string, o Options) error {
 			return fmt.Errorf("ledger: %w", err)
 		}
 	}
-	log, err := wal.Create(logOptions(dir, f, o), epochRecord(1, 0, "created"))
+	log, err := wal.Create(logOptions(dir, f, o), 0, epochRecord(1, 0, "created"))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func place(t *testing.T, keys int) Options {
 		}
 	}
 	epoch := journal.Record{Kind: journal.KindEpoch, Epoch: 1}
-	log, err := wal.Create(o.Log, epoch.AppendTo(nil))
+	log, err := wal.Create(o.Log, 0, epoch.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

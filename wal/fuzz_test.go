@@ -34,7 +34,7 @@ func FuzzParseBlock(f *testing.F) {
 // same records.
 func FuzzScan(f *testing.F) {
 	o := simOptions()
-	l, err := Create(o, record(1))
+	l, err := Create(o, 0, record(1))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func record(lsn uint64) []byte { return fmt.Appendf(nil, "record %d of the log",
 
 func create(t *testing.T, o Options) *Log {
 	t.Helper()
-	l, err := Create(o, record(1))
+	l, err := Create(o, 0, record(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestAppendCloseOpen(t *testing.T) {
 			t.Errorf("records from 100: %v", some)
 		}
 		closeLog(t, l)
-		if _, err := Create(o, record(1)); err == nil {
+		if _, err := Create(o, 0, record(1)); err == nil {
 			t.Error("a log was created over another")
 		}
 	})

@@ -70,8 +70,10 @@ func newReport(found *scanned, m mark) *Report {
 	return r
 }
 
-// Create makes a log in an empty directory, with one record in it.
-func Create(o Options, first []byte) (*Log, error) {
+// Create makes a log in an empty directory, with one record in it, whose LSN is the
+// one after the given: 0 for a new log, more where earlier records are known to be
+// elsewhere.
+func Create(o Options, after uint64, first []byte) (*Log, error) {
 	o = o.withDefaults()
 	lay, err := layoutOf(o.Store)
 	if err != nil {
@@ -82,7 +84,7 @@ func Create(o Options, first []byte) (*Log, error) {
 	} else if len(found) > 0 {
 		return nil, fmt.Errorf("wal: %s is not empty, it holds %s", o.Dir, filepath.Base(found[0].path))
 	}
-	l, err := start(o, lay, &scanned{})
+	l, err := start(o, lay, &scanned{last: after})
 	if err != nil {
 		return nil, err
 	}

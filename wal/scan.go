@@ -109,6 +109,7 @@ func (s *scanner) segment(i int, data []byte) error {
 		}
 		f.bytes += int64(block + h.size() - off)
 		off = block + h.size()
+		seg.end = off
 	}
 }
 

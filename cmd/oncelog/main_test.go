@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -337,23 +338,24 @@ func TestRun(t *testing.T) {
 	}
 	run(t, "", args(queue, echo...)...).wants(t, 2, "")
 	run(t, `{"id":"stdin"}`+"\n"+`{"id":"a","input":{"n":1}}`, args("-", echo...)...).wants(t, 0, "e/stdin\tconfirmed\tstdin \n")
-	answer := ""
+	var answer atomic.Value // of the queue; "" while it is down
+	answer.Store("")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if answer == "" {
+		if answer.Load() == "" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprint(w, answer)
+		fmt.Fprint(w, answer.Load())
 	}))
 	defer server.Close()
 	if r := run(t, "", args(server.URL, echo...)...); r.code != 14 || !strings.Contains(r.stderr, "503") {
 		t.Errorf("a queue that is down: %+v", r)
 	}
-	answer = `{"id":"http"}` + "\n"
+	answer.Store(`{"id":"http"}` + "\n")
 	run(t, "", args(server.URL, echo...)...).wants(t, 0, "e/http\tconfirmed\thttp \n")
-	answer = ` [{"id":"array"}, 5, {"id":"http"}]`
+	answer.Store(` [{"id":"array"}, 5, {"id":"http"}]`)
 	run(t, "", args(server.URL, echo...)...).wants(t, 2, "e/array\tconfirmed\tarray \n")
-	answer = `[{"id":"cut"},`
+	answer.Store(`[{"id":"cut"},`)
 	if r := run(t, "", args(server.URL, echo...)...); r.code != 14 || !strings.Contains(r.out, "e/cut\tconfirmed") {
 		t.Errorf("an answer that is cut off: %+v", r)
 	}
@@ -529,5 +531,41 @@ func TestDemo(t *testing.T) {
 	}
 	if n := strings.Count(r.stderr, "kill -9"); n != 4 {
 		t.Errorf("%d kills: %s", n, r.stderr)
+	}
+}
+
+// TestRepair: a damaged ledger opens again without what is lost, and says so.
+func TestRepair(t *testing.T) {
+	dir := state(t)
+	for _, item := range []string{"first", "second"} {
+		run(t, "", append(do(dir, item), "--", "echo", item)...).wants(t, 0, item+"\n")
+	}
+	file := filepath.Join(dir, "wal", "00000000000000000001")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-10] ^= 1
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	repair := func(flags ...string) ran { return run(t, "", append([]string{"repair", "--dir", dir}, flags...)...) }
+	for _, r := range []ran{repair(), repair("--accept-loss"), repair("--reason", "why")} {
+		if r.code != 2 {
+			t.Errorf("repair without the words: %+v", r)
+		}
+	}
+	if r := run(t, "", append(do(dir, "first"), "--", "false")...); r.code != 20 {
+		t.Errorf("do on a damaged ledger: %+v", r)
+	}
+	if r := repair("--accept-loss", "--reason", "the disk died"); r.code != 0 {
+		t.Errorf("repair: %+v", r)
+	}
+	run(t, "", append(do(dir, "first"), "--", "false")...).wants(t, 0, "first\n")
+	// Its outcome was in the block that is lost.
+	run(t, "", append(do(dir, "second"), "--", "echo", "again")...).wants(t, 10, "")
+	run(t, "", append(do(dir, "third"), "--", "echo", "new")...).wants(t, 10, "")
+	if r := run(t, "", "verify", "--dir", dir); r.code != 0 {
+		t.Errorf("verify after a repair: %+v", r)
 	}
 }

@@ -142,3 +142,38 @@ or a person decides. --end says that all items of the lost time are through.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, for the log (required)")
 	return c
 }
+
+func (a *app) repairCommand() *cobra.Command {
+	var accept bool
+	var reason string
+	c := &cobra.Command{
+		Use:   "repair --accept-loss --reason WHY",
+		Short: "Open a damaged ledger without what is lost; unknown keys are in doubt from then on",
+		Long: `Open a ledger that verify calls damaged, without what is lost: the log is cut back to what
+is sound before the first damage, or begins anew behind the newest sound snapshot. What is
+cut goes to quarantine/. From then on a key that the ledger does not know is in doubt; see
+amnesia. A torn tail needs no repair: the next open cuts it.`,
+		Example: "  oncelog repair --dir state --accept-loss --reason 'disk sdb died, no copy of that day'",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.needDir(); err != nil {
+				return err
+			}
+			if !accept {
+				return usagef("a repair gives up records that were acknowledged: say --accept-loss")
+			}
+			if reason == "" {
+				return usagef("say why with --reason")
+			}
+			l, loss, err := ledger.Repair(a.dir, ledger.Options{LockWait: a.lockWait}, decidedBy(reason))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "repaired: records up to LSN %d are left, what was cut is in quarantine/, unknown keys are in doubt\n", loss.LSN)
+			return l.Close()
+		},
+	}
+	c.Flags().BoolVar(&accept, "accept-loss", false, "give up what is damaged (required)")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the log (required)")
+	return c
+}

@@ -55,7 +55,7 @@ may be tried again, 15 conflict (verify), 20 ledger trouble.`,
 	root.AddCommand(
 		a.initCommand(), a.doCommand(), a.runCommand(), a.drainCommand(),
 		a.lsCommand(), a.showCommand(), a.statCommand(),
-		a.resolveCommand(), a.forgetCommand(), a.amnesiaCommand(), a.verifyCommand(), a.dumpCommand(), a.compactCommand(),
+		a.resolveCommand(), a.forgetCommand(), a.amnesiaCommand(), a.repairCommand(), a.verifyCommand(), a.dumpCommand(), a.compactCommand(),
 		a.demoCommand(), demoPartCommand(),
 	)
 	return root

@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/oncelog/oncelog/snapshot"
+	"github.com/oncelog/oncelog/wal"
+)
+
+// Loss says what a repair gave up.
+type Loss struct {
+	// LSN up to which the log's records are left; of the snapshot that takes
+	// their place where that reaches further.
+	LSN uint64
+	// Restarted says that nothing of the log was of use: it begins anew behind
+	// the snapshot.
+	Restarted bool
+}
+
+// Repair accepts that a damaged ledger has lost records, which Open never does: it
+// cuts the log back to what is sound before the first damage, or begins it anew
+// behind the newest sound snapshot where that reaches further, and opens the
+// ledger with an amnesia that has begun: a key that it does not know is in doubt
+// from then on. What is cut goes to quarantine. It refuses where neither log nor
+// snapshots tell what happened from the beginning on. The reason says who decided
+// and why. A repair that is cut off can be repeated.
+func Repair(dir string, o Options, reason string) (*Embedded, Loss, error) {
+	o = o.withDefaults()
+	lock, err := takeLock(dir, o, false)
+	if err != nil {
+		return nil, Loss{}, err
+	}
+	loss, err := repair(dir, o, reason)
+	if err != nil {
+		return nil, loss, errors.Join(err, lock.Close())
+	}
+	l, err := open(dir, o, lock)
+	if err != nil {
+		return nil, loss, err
+	}
+	if err := l.SetAmnesia(true, reason); err != nil {
+		return nil, loss, errors.Join(err, l.Close())
+	}
+	return l, loss, nil
+}
+
+func repair(dir string, o Options, reason string) (Loss, error) {
+	f, err := readFormat(o.FS, dir)
+	if err != nil {
+		return Loss{}, err
+	}
+	log := logOptions(dir, f, o)
+	last, err := wal.Cut(log)
+	if err != nil {
+		return Loss{}, err
+	}
+	newest, err := newestSound(dir, o, f)
+	if err != nil {
+		return Loss{}, err
+	}
+	if newest.Header.LSN <= last {
+		return Loss{LSN: last}, nil
+	}
+	// The log no longer reaches the snapshot.
+	loss := Loss{LSN: newest.Header.LSN, Restarted: true}
+	if err := wal.Abandon(log); err != nil {
+		return loss, err
+	}
+	fresh, err := wal.Create(log, newest.Header.LSN, epochRecord(newest.Header.Epoch+1, 0, clip("repaired: "+reason)))
+	if err != nil {
+		return loss, err
+	}
+	return loss, fresh.Close()
+}
+
+// newestSound is the newest snapshot that is sound; the zero Info for none.
+func newestSound(dir string, o Options, f format) (snapshot.Info, error) {
+	found, err := snapshot.List(o.FS, filepath.Join(dir, snapshotsName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return snapshot.Info{}, fmt.Errorf("ledger: %w", err)
+	}
+	for _, s := range found {
+		info, err := snapshot.Verify(o.FS, s.Path, f.id())
+		if err == nil {
+			return info, nil
+		}
+		if !errors.Is(err, snapshot.ErrCorrupt) {
+			return snapshot.Info{}, err
+		}
+	}
+	return snapshot.Info{}, nil
+}
