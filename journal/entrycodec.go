@@ -97,6 +97,10 @@ func DecodeEntry(b []byte) (e Entry, err error) {
 // Decode is [DecodeEntry] in place, for who decodes millions. e must be the zero
 // Entry, and is of no use after an error.
 func (e *Entry) Decode(b []byte) error {
+	if e.decodePlain(b) {
+		return nil
+	}
+	*e = Entry{}
 	d := decoder{b: b}
 	first := d.byte()
 	e.State = State(first & entryStateMask)
@@ -132,6 +136,54 @@ func (e *Entry) Decode(b []byte) error {
 	}
 	return nil
 }
+
+// decodePlain is Decode for a settled key that went straight, which nearly all
+// are, at half the cost. It reports false, with e in any state, for all others and
+// for whatever it is not sure of.
+func (e *Entry) decodePlain(b []byte) bool {
+	if len(b) < 14 || b[0]&^entryNoResult != byte(Confirmed) {
+		return false
+	}
+	var accepted, executed, since, result uint64
+	var ok [5]bool
+	i := 1
+	e.LSN, i, ok[0] = plainUvarint(b, i)
+	accepted, i, ok[1] = plainUvarint(b, i)
+	executed, i, ok[2] = plainUvarint(b, i)
+	since, i, ok[3] = plainUvarint(b, i)
+	if len(b)-i < 8 {
+		return false
+	}
+	e.Fingerprint = binary.LittleEndian.Uint64(b[i:])
+	result, i, ok[4] = plainUvarint(b, i+8)
+	if ok != [5]bool{true, true, true, true, true} || e.Fingerprint == 0 || result != uint64(len(b)-i) {
+		return false
+	}
+	e.State, e.NoResult = Confirmed, b[0]&entryNoResult != 0
+	e.AcceptedAt = unzigzag(accepted)
+	e.ExecutedAt = e.AcceptedAt + unzigzag(executed)
+	e.Since = e.ExecutedAt + unzigzag(since)
+	e.Attempt, e.FirstOf, e.Cause = 1, 1, Run
+	if result > 0 {
+		e.Result = b[i:len(b):len(b)]
+	}
+	return true
+}
+
+// plainUvarint reads a minimal uvarint of at most 63 bits at b[i:].
+func plainUvarint(b []byte, i int) (v uint64, next int, ok bool) {
+	for shift := 0; i < len(b) && shift < 63; shift += 7 {
+		c := b[i]
+		i++
+		if c < 0x80 {
+			return v | uint64(c)<<shift, i, c != 0 || shift == 0
+		}
+		v |= uint64(c&0x7f) << shift
+	}
+	return 0, i, false
+}
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
 func (d *decoder) rich(e *Entry) {
 	e.Attempt, e.FirstOf, e.Generation = d.uint32(), d.uint32(), d.uint32()
