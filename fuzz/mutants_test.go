@@ -111,8 +111,10 @@ var mutants = []mutant{
 		pkg: "./executor", run: "."},
 	{name: "a missing ledger made anew", guards: "G6", file: "ledger/format.go",
 		old: "		if err == nil && len(left) > 0 {", new: "		if err == nil && len(left) > 1000 {", pkg: "./ledger ./fuzz", run: "Format|Open|Rot"},
+	{name: "a repair that was cut off goes unnoticed", guards: "G6", file: "ledger/open.go",
+		old: "if _, err := fsys.Stat(path); err == nil {\n		return fmt.Errorf(\"ledger: %s: a repair", new: "if _, err := fsys.Stat(path); err == nil && false {\n		return fmt.Errorf(\"ledger: %s: a repair", pkg: "./ledger", run: "Repair"},
 	{name: "amnesia forgotten", guards: "G6", file: "ledger/write.go",
-		old: "!e.Known() && l.book.Ledgerwide().Amnesia", new: "!e.Known() && false", pkg: "./ledger", run: "."},
+		old: "return w.Amnesia && e.LSN < w.Since", new: "return false", pkg: "./ledger", run: "."},
 }
 
 // TestMutants builds every mutant, by an overlay of the build, and runs the

@@ -33,6 +33,7 @@ type Ledgerwide struct {
 	Epoch   uint64 // of the last epoch record
 	Open    int64  // ms that the ledger is known to have been open
 	Amnesia bool   // acknowledged records are known to be lost
+	Since   uint64 // LSN of the record that said so: what was lost came before it
 	Reason  string // of the amnesia: who said so and why
 }
 
@@ -147,7 +148,7 @@ func (b *Book) Apply(lsn uint64, data []byte) error {
 	case !r.Kind.Known():
 		return nil
 	case !r.Kind.HasKey():
-		b.applyLedgerwide(&r)
+		b.applyLedgerwide(&r, lsn)
 		return nil
 	}
 	if err := b.applyKey(&r, lsn); err != nil {
@@ -156,7 +157,7 @@ func (b *Book) Apply(lsn uint64, data []byte) error {
 	return nil
 }
 
-func (b *Book) applyLedgerwide(r *journal.Record) {
+func (b *Book) applyLedgerwide(r *journal.Record, lsn uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch r.Kind {
@@ -165,7 +166,7 @@ func (b *Book) applyLedgerwide(r *journal.Record) {
 			b.ledger.Epoch, b.ledger.Open = r.Epoch, r.Open
 		}
 	case journal.KindAmnesia:
-		b.ledger.Amnesia = r.Landed
+		b.ledger.Amnesia, b.ledger.Since = r.Landed, lsn
 		b.ledger.Reason = string([]byte(r.Note))
 	}
 }

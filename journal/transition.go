@@ -27,10 +27,12 @@ const (
 )
 
 // table names the step for every state and kind of record; see docs/FORMAT.md
-// for the diagram. Three entries are worth a word:
+// for the diagram. Four entries are worth a word:
 //
 //   - absent × doubt: only where the ledger knows that it has lost records. The
 //     key may be one of them, so it enters the journal in doubt, as attempt 1.
+//   - released × doubt: there too. What permitted the next attempt is known, and
+//     whether it ran is not.
 //   - released × executed: the late outcome of the released attempt. Taking it
 //     keeps the next attempt from running, which would be a double effect.
 //   - accepted × forgotten: for attempts whose owner is gone, which are stored as
@@ -41,7 +43,7 @@ var table = [numStates][numKinds]step{
 	InDoubt:   {KindExecuted: execute, KindReleased: release, KindDoubt: doubt, KindObserved: observe, KindForgotten: forget},
 	Executed:  {KindConfirmed: confirm, KindReleased: release, KindObserved: observe, KindForgotten: forget},
 	Confirmed: {KindConfirmed: keep, KindObserved: observe, KindForgotten: forget},
-	Released:  {KindAccepted: accept, KindExecuted: execute, KindObserved: observe, KindForgotten: forget},
+	Released:  {KindAccepted: accept, KindExecuted: execute, KindDoubt: doubt, KindObserved: observe, KindForgotten: forget},
 }
 
 // Apply takes the step that the table names for the entry's state and the
@@ -139,7 +141,7 @@ func (e *Entry) fits(s step, c Cause) bool {
 	case release:
 		return c.Releases() && (e.State != Executed || c == NotLanded || c == Operator)
 	case doubt:
-		return c == Amnesia || e.State != Absent && c.doubts()
+		return c == Amnesia || e.State != Absent && e.State != Released && c.doubts()
 	}
 	return c == NoCause
 }

@@ -36,6 +36,7 @@ confirmed  observed   last,earlier  -                                           
 confirmed  forgotten  ANY           -                                           absent
 released   accepted   next          -                                           accepted
 released   executed   last          run,operator,landed,exhausted               executed
+released   doubt      last          amnesia                                     in_doubt
 released   observed   last,earlier  -                                           released
 released   forgotten  ANY           -                                           absent
 `

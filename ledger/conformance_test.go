@@ -76,3 +76,52 @@ func TestAmnesiaPutsUnknownKeysInDoubt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAmnesiaReachesKnownKeys: the lost records of a key that is known may hold
+// another attempt, so what permitted one before the loss does not permit it after.
+func TestAmnesiaReachesKnownKeys(t *testing.T) {
+	place := directory{filepath.Join(t.TempDir(), "state"), wal.StoreTidwall}
+	l := place.Open(t).(*ledger.Embedded)
+	released, forgotten := journal.Key{Effect: "e", Item: "released"}, journal.Key{Effect: "e", Item: "forgotten"}
+	release := func(key journal.Key, attempt uint32) {
+		t.Helper()
+		if _, err := l.Release(key, attempt, journal.NotApplied, "nobody at home"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []journal.Key{released, forgotten} {
+		if _, err := l.Accept(t.Context(), key, ledger.Input{}); err != nil {
+			t.Fatal(err)
+		}
+		release(key, 1)
+	}
+	if _, err := l.Forget(forgotten, "again, please"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetAmnesia(true, "ada: a backup of last week"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = place.Open(t).(*ledger.Embedded)
+	for key, attempt := range map[journal.Key]uint32{released: 1, forgotten: 2} {
+		d, err := l.Accept(t.Context(), key, ledger.Input{})
+		if err != nil || d.Granted || d.State != journal.InDoubt || d.Entry.Attempt != attempt {
+			t.Errorf("%v: %+v, %v", key, d, err)
+		}
+		// What is decided after the loss counts.
+		if _, err := l.Resolve(key, false, "ada: it did not happen"); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := l.Accept(t.Context(), key, ledger.Input{}); err != nil || !d.Granted {
+			t.Errorf("%v after a person has decided: %+v, %v", key, d, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -107,6 +107,7 @@ const (
 	quarantineName = "quarantine"
 	watermarkName  = "durable"
 	reserveName    = "reserve"
+	repairName     = "REPAIR" // while a repair has not said yet what was lost
 )
 
 // readFormat reads FORMAT. ErrNoLedger where there is none and nothing that a

@@ -88,7 +88,22 @@ func Open(dir string, o Options) (*Embedded, error) {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
+	if err := repaired(o.FS, dir); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	return open(dir, o, lock)
+}
+
+// repaired refuses a ledger whose repair was cut off: records are missing, and it
+// does not know that yet.
+func repaired(fsys durable.FS, dir string) error {
+	path := filepath.Join(dir, repairName)
+	if _, err := fsys.Stat(path); err == nil {
+		return fmt.Errorf("ledger: %s: a repair was cut off; run `oncelog repair --dir %s --accept-loss` again: %w", path, dir, ErrCorrupt)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	return nil
 }
 
 // takeLock makes this process the directory's owner.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/oncelog/oncelog/internal/durable"
 	"github.com/oncelog/oncelog/snapshot"
 	"github.com/oncelog/oncelog/wal"
 )
@@ -26,12 +27,17 @@ type Loss struct {
 // ledger with an amnesia that has begun: a key that it does not know is in doubt
 // from then on. What is cut goes to quarantine. It refuses where neither log nor
 // snapshots tell what happened from the beginning on. The reason says who decided
-// and why. A repair that is cut off can be repeated.
+// and why. After a repair that is cut off, or that fails, nothing but another one
+// opens the ledger.
 func Repair(dir string, o Options, reason string) (*Embedded, Loss, error) {
 	o = o.withDefaults()
 	lock, err := takeLock(dir, o, false)
 	if err != nil {
 		return nil, Loss{}, err
+	}
+	begun := filepath.Join(dir, repairName)
+	if err := durable.WriteFile(o.FS, begun, []byte(reason+"\n")); err != nil {
+		return nil, Loss{}, errors.Join(fmt.Errorf("ledger: %w", err), lock.Close())
 	}
 	loss, err := repair(dir, o, reason)
 	if err != nil {
@@ -41,8 +47,12 @@ func Repair(dir string, o Options, reason string) (*Embedded, Loss, error) {
 	if err != nil {
 		return nil, loss, err
 	}
-	if err := l.SetAmnesia(true, reason); err != nil {
-		return nil, loss, errors.Join(err, l.Close())
+	err = l.SetAmnesia(true, reason)
+	if err == nil {
+		err = durable.Remove(o.FS, begun)
+	}
+	if err != nil {
+		return nil, loss, errors.Join(fmt.Errorf("ledger: repair: %w", err), l.Close())
 	}
 	return l, loss, nil
 }

@@ -39,6 +39,9 @@ func OpenView(dir string, o Options) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := repaired(o.FS, dir); err != nil {
+		return nil, err
+	}
 	v := &View{dir: dir, fs: o.FS, format: f}
 	for try := 1; ; try++ {
 		if v.owned, err = owned(o.FS, dir); err != nil {

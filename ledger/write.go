@@ -121,9 +121,13 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 	}
 	d.State = e.StateIn(l.epoch)
 	switch {
-	case d.State == journal.Absent && !e.Known() && l.book.Ledgerwide().Amnesia:
+	case (d.State == journal.Absent || d.State == journal.Released) && l.lostSince(e):
+		attempt := e.Attempt
+		if d.State == journal.Absent {
+			attempt++
+		}
 		d.State = journal.InDoubt
-		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: 1, Time: now(), Cause: journal.Amnesia,
+		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: attempt, Time: now(), Cause: journal.Amnesia,
 			Note: l.book.Ledgerwide().Reason}
 		return &draft.Record, nil
 	case (d.State == journal.Absent || d.State == journal.Released) && (in.Attempt == 0 || in.Attempt == e.Attempt+1):
@@ -139,6 +143,13 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 		d.State = journal.Accepted
 	}
 	return nil, nil
+}
+
+// lostSince reports whether later records of a key may be among those that the
+// ledger has lost.
+func (l *Embedded) lostSince(e *journal.Entry) bool {
+	w := l.book.Ledgerwide()
+	return w.Amnesia && e.LSN < w.Since
 }
 
 func now() int64 { return time.Now().UnixMilli() }

@@ -159,7 +159,7 @@ func EncodeLedgerwide(w index.Ledgerwide) []byte {
 	if !w.Amnesia {
 		return append(b, 0)
 	}
-	return append(append(b, 1), w.Reason...)
+	return append(binary.AppendUvarint(append(b, 1), w.Since), w.Reason...)
 }
 
 // DecodeLedgerwide reads what EncodeLedgerwide wrote.
@@ -174,9 +174,14 @@ func DecodeLedgerwide(b []byte) (index.Ledgerwide, error) {
 		return w, fmt.Errorf("the header's open time does not parse: %w", ErrCorrupt)
 	}
 	w.Epoch, w.Open = epoch, int64(open)
-	w.Amnesia = b[n+m] == 1
-	if w.Amnesia {
-		w.Reason = string(b[n+m+1:])
+	b = b[n+m:]
+	if b[0] == 0 {
+		return w, nil
 	}
+	since, n := binary.Uvarint(b[1:])
+	if n <= 0 {
+		return w, fmt.Errorf("the header's amnesia does not parse: %w", ErrCorrupt)
+	}
+	w.Amnesia, w.Since, w.Reason = true, since, string(b[1+n:])
 	return w, nil
 }

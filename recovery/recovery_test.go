@@ -192,7 +192,7 @@ func TestRefusedTransition(t *testing.T) {
 }
 
 func TestLedgerwide(t *testing.T) {
-	for _, w := range []index.Ledgerwide{{}, {Epoch: 1 << 60, Open: 77}, {Epoch: 3, Amnesia: true, Reason: "a backup"}} {
+	for _, w := range []index.Ledgerwide{{}, {Epoch: 1 << 60, Open: 77}, {Epoch: 3, Amnesia: true, Since: 300, Reason: "a backup"}} {
 		b := EncodeLedgerwide(w)
 		if got, err := DecodeLedgerwide(b); err != nil || got != w {
 			t.Errorf("%+v is read as %+v, %v", w, got, err)

@@ -51,13 +51,14 @@ func Cut(o Options) (last uint64, err error) {
 	return found.last, nil
 }
 
-// Abandon moves the whole log to quarantine.
+// Abandon moves the whole log to quarantine, and removes the temporary files
+// beside it.
 func Abandon(o Options) error {
 	lay, err := layoutOf(o.Store)
 	if err != nil {
 		return err
 	}
-	found, _, err := listSegments(o.FS, o.Dir, lay)
+	found, leftovers, err := listSegments(o.FS, o.Dir, lay)
 	if err != nil {
 		return fmt.Errorf("wal: %w", err)
 	}
@@ -65,6 +66,11 @@ func Abandon(o Options) error {
 	for i := len(found) - 1; i >= 0; i-- {
 		if err := setAside(&o, found[i].path); err != nil {
 			return err
+		}
+	}
+	for _, path := range leftovers {
+		if err := durable.Remove(o.FS, path); err != nil {
+			return fmt.Errorf("wal: %w", err)
 		}
 	}
 	return nil
