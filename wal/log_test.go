@@ -352,7 +352,7 @@ func TestUncleanStop(t *testing.T) {
 		fill(t, l, 20)
 		// l is left as a kill leaves it: its files are copied away under it.
 		dead := options(t.TempDir(), o.Store)
-		copyLog(t, o, dead)
+		copyLog(t, l, o, dead)
 		closeLog(t, l)
 		l, r := open(t, dead)
 		if r.Clean || !r.Rewrote || r.TornBytes != 0 || r.Watermark != 20 {
@@ -368,8 +368,12 @@ func TestUncleanStop(t *testing.T) {
 	})
 }
 
-func copyLog(t *testing.T, from, to Options) {
+// copyLog copies a log, which is closed where l is nil, as a kill would leave it.
+func copyLog(t *testing.T, l *Log, from, to Options) {
 	t.Helper()
+	if l != nil && from.Store == StoreDirect {
+		l.store.(*directStore).background.Wait() // else the names change under the copy
+	}
 	check(t, os.CopyFS(to.Dir, os.DirFS(from.Dir)))
 	b, err := os.ReadFile(from.Watermark)
 	check(t, err)
@@ -382,7 +386,7 @@ func TestTornTail(t *testing.T) {
 		l := create(t, o)
 		fill(t, l, 5)
 		dead := options(t.TempDir(), o.Store)
-		copyLog(t, o, dead)
+		copyLog(t, l, o, dead)
 		end := l.store.list()[0].end
 		fill(t, l, 6)
 		last := l.store.list()[0]
@@ -396,7 +400,7 @@ func TestTornTail(t *testing.T) {
 				torn = append(torn, make([]byte, len(whole)-keep)...)
 			}
 			place := options(t.TempDir(), o.Store)
-			copyLog(t, dead, place)
+			copyLog(t, nil, dead, place)
 			check(t, os.WriteFile(filepath.Join(place.Dir, filepath.Base(path)), torn, 0o600))
 			seen, err := Inspect(place, nil)
 			if err != nil || seen.Last != 5 {
@@ -431,7 +435,7 @@ func TestCorrupt(t *testing.T) {
 				continue
 			}
 			place := options(t.TempDir(), o.Store)
-			copyLog(t, o, place)
+			copyLog(t, nil, o, place)
 			path := filepath.Join(place.Dir, filepath.Base(seg.path))
 			b, err := os.ReadFile(path)
 			check(t, err)
