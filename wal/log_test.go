@@ -364,6 +364,14 @@ func TestUncleanStop(t *testing.T) {
 		if l, r = open(t, dead); !r.Clean || r.Rewrote {
 			t.Errorf("after a close: %+v", r)
 		}
+		// The mark of a clean close is gone before anything is appended.
+		again := options(t.TempDir(), o.Store)
+		copyLog(t, l, dead, again)
+		closeLog(t, l)
+		l, r = open(t, again)
+		if r.Clean || !r.Rewrote {
+			t.Errorf("killed right after an open: %+v", r)
+		}
 		closeLog(t, l)
 	})
 }
