@@ -31,8 +31,8 @@ type Ledger interface {
 
 	// Release records that an attempt provably did not happen, so that another
 	// may run. NotApplied is the owner's word, NotLanded and Idempotent are
-	// for attempts in doubt, NotLanded also for executed ones. It is not
-	// cancelled.
+	// for attempts in doubt: ErrFenced where an outcome was recorded since the
+	// check began. Only an operator takes an outcome back. It is not cancelled.
 	Release(key journal.Key, attempt uint32, cause journal.Cause, note string) (journal.Entry, error)
 
 	// Doubt records that nobody can tell what became of an attempt. It is not

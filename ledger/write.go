@@ -224,7 +224,7 @@ func (l *Embedded) Release(key journal.Key, attempt uint32, cause journal.Cause,
 			return nil, nil
 		case state == journal.Accepted && cause != journal.NotApplied:
 			return nil, fmt.Errorf("ledger: attempt %d of %v still runs, %v cannot release it: %w", attempt, key, cause, ErrInFlight)
-		case cause == journal.Idempotent && state != journal.InDoubt:
+		case cause != journal.Operator && cause != journal.NotApplied && state != journal.InDoubt:
 			return nil, fmt.Errorf("ledger: attempt %d of %v is %v, %v releases only what is in doubt: %w", attempt, key, state, cause, ErrFenced)
 		}
 		return &journal.Record{Kind: journal.KindReleased, Key: key, Attempt: attempt, Time: now(), Cause: cause, Note: clip(note)}, nil

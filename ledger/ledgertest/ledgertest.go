@@ -206,12 +206,14 @@ func causesOfRelease(t *testing.T, p Place) {
 	state(t, l, key, journal.InDoubt)
 	_, err = l.Release(key, n, journal.Idempotent, "")
 	must(t, err)
-	// What is executed is released by evidence only.
+	// What is executed is released by an operator only.
 	n = accept(t, l, key)
 	execute(t, l, key, n, false)
-	_, err = l.Release(key, n, journal.Idempotent, "")
-	wants(t, err, ledger.ErrFenced)
-	_, err = l.Release(key, n, journal.NotLanded, "not in the sent folder")
+	for _, cause := range []journal.Cause{journal.Idempotent, journal.NotLanded} {
+		_, err = l.Release(key, n, cause, "not in the sent folder")
+		wants(t, err, ledger.ErrFenced)
+	}
+	_, err = l.Release(key, n, journal.Operator, "not in the sent folder")
 	must(t, err)
 	state(t, l, key, journal.Released)
 	// An attempt that a later one has followed is not released any more.
