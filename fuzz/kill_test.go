@@ -131,7 +131,7 @@ func doAll(h *executor.Handle[string, string]) {
 
 func childEffect(points *crash.Points) executor.Effect[string, string] {
 	return executor.Effect[string, string]{
-		Name: "e", KeepInput: true,
+		Name: "e", KeepInput: true, MaxAttempts: 1000, // kills use them up
 		Run: func(_ context.Context, c executor.Call, _ string) (string, error) {
 			points.Reach("before run")
 			how := fate(c)

@@ -129,7 +129,15 @@ func Open(o Options, visit func(Record) error) (*Log, *Report, error) {
 		}
 	}
 	if !r.Clean {
-		if err := repair(&o, lay, found, r); err != nil {
+		err := repair(&o, lay, found, r)
+		if durable.IsFull(err) && o.Reserve != "" {
+			// This is what the ballast is for. It grows again once there is room.
+			if none := giveUpBallast(&o); none != nil {
+				return nil, r, errors.Join(err, none)
+			}
+			err = repair(&o, lay, found, r)
+		}
+		if err != nil {
 			return nil, r, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"sync"
 	"time"
 
@@ -58,6 +59,18 @@ func openReserve(fsys durable.FS, path, dir string, segmentSize int64) (*reserve
 	return r, nil
 }
 
+// giveUpBallast frees all of the ballast of a log that is not open.
+func giveUpBallast(o *Options) error {
+	f, err := o.FS.Open(o.Reserve)
+	if err != nil {
+		return fmt.Errorf("wal: reserve: %w", err)
+	}
+	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
+		return fmt.Errorf("wal: reserve: %w", err)
+	}
+	return nil
+}
+
 // slack is the free space in bytes that is wanted beyond what is to be written.
 func (r *reserve) slack() int64 { return r.piece / 4 }
 
@@ -100,8 +113,12 @@ func (r *reserve) promise(n int64) error {
 }
 
 func (r *reserve) full(n int64) error {
-	return fmt.Errorf("wal: no room to promise %d bytes beside %d that are promised; make room on the disk of %s: %w",
-		n, r.promised, r.dir, ErrFull)
+	free := "an unknown number of"
+	if n, err := r.fs.Free(r.dir); err == nil && n >= 0 {
+		free = strconv.FormatInt(n, 10)
+	}
+	return fmt.Errorf("wal: no room to promise %d bytes beside %d that are promised, %s bytes are free; make room on the disk of %s: %w",
+		n, r.promised, free, r.dir, ErrFull)
 }
 
 // While a disk has plenty of free bytes, which is more than anybody writes in
