@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -165,13 +166,22 @@ func TestLedgerStateMachine(t *testing.T) {
 				"kill":      func(t *rapid.T) { fatal(t, r.restart(false)) },
 				"cut power": func(t *rapid.T) { fatal(t, r.restart(true)) },
 				"reopen": func(t *rapid.T) {
+					before, err := stateOf(r.l)
+					fatal(t, err)
 					if err := r.l.Close(); err != nil {
 						step(err)
 						return
 					}
-					r.l = nil
-					r.disk.Kill()
-					fatal(t, r.open())
+					for range 2 {
+						r.end()
+						r.disk.Kill()
+						fatal(t, r.open())
+						after, err := stateOf(r.l)
+						fatal(t, err)
+						if !reflect.DeepEqual(after, before) {
+							t.Fatalf("opened, it is %v, was %v", after, before)
+						}
+					}
 				},
 				"": func(t *rapid.T) {
 					if r.l.Err() == nil {

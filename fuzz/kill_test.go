@@ -36,6 +36,7 @@ const (
 	childStore = "ONCELOG_CHILD_STORE" // the segment store
 	childWorld = "ONCELOG_CHILD_WORLD" // URL of the witness
 	childPoint = "ONCELOG_CHILD_POINT" // where it kills itself
+	childLazy  = "ONCELOG_CHILD_LAZY"  // no sync reaches the disk: the control
 	childItems = 24
 )
 
@@ -45,7 +46,11 @@ func TestMain(m *testing.M) {
 		if err := flag.Set("rapid.steps", "60"); err != nil {
 			log.Fatal(err)
 		}
-		os.Exit(m.Run())
+		code := m.Run()
+		if os.Getenv(report) != "" {
+			code = max(code, tally.report())
+		}
+		os.Exit(code)
 	}
 	if err := child(); err != nil {
 		log.Fatal(err)
@@ -85,11 +90,19 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	dir := os.Getenv(childDir)
+	dir, fsys := os.Getenv(childDir), durable.OS
+	if os.Getenv(childLazy) != "" {
+		fsys = crash.LazyFS{FS: fsys}
+	}
 	l, err := ledger.Open(dir, ledger.Options{Create: true, Store: wal.StoreKind(os.Getenv(childStore)), SegmentSize: 4 << 10,
-		SnapshotEvery: -1, LockWait: 5 * time.Second, FS: &crash.FS{FS: durable.OS, Root: dir, Points: points}})
+		SnapshotEvery: -1, LockWait: 5 * time.Second, FS: &crash.FS{FS: fsys, Root: dir, Points: points}})
 	if err != nil {
 		return err
+	}
+	if l.Report().Log.TornBytes > 0 {
+		if _, err := tell("/count/torn%20tails/1"); err != nil {
+			return err
+		}
 	}
 	x := executor.New(l, executor.Options{DrainEvery: -1, Backoff: time.Millisecond})
 	h, err := executor.Register(x, childEffect(points))
@@ -103,8 +116,7 @@ func child() error {
 		if l.UnsettledCount() == 0 && round > 0 {
 			break
 		}
-		doAll(h)
-		if _, err := l.Compact(); err != nil {
+		if err := doAndCompact(l, h); err != nil {
 			return err
 		}
 	}
@@ -115,6 +127,35 @@ func child() error {
 		fmt.Printf("%s#%d\n", name, n)
 	}
 	return nil
+}
+
+// doAndCompact is a round of work, and tells the witness what became of the log.
+func doAndCompact(l *ledger.Embedded, h *executor.Handle[string, string]) error {
+	before, err := l.Stat()
+	if err != nil {
+		return err
+	}
+	doAll(h)
+	worked, err := l.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := l.Compact(); err != nil {
+		return err
+	}
+	after, err := l.Stat()
+	if err != nil {
+		return err
+	}
+	if n := worked.Log.Segments - before.Log.Segments; n > 0 {
+		if _, err := tell(fmt.Sprintf("/count/rotations/%d", n)); err != nil {
+			return err
+		}
+	}
+	if after.Log.First > worked.Log.First {
+		_, err = tell("/count/truncations/1")
+	}
+	return err
 }
 
 // doAll does every item, and every third twice at the same time. What Do answers
@@ -181,11 +222,12 @@ type witness struct {
 	mu        sync.Mutex // guards the fields below
 	confirms  int
 	confirmed map[string]bool
+	counts    map[string]int // what the children say that they did
 }
 
 func newWitness(t *testing.T) *witness {
 	t.Helper()
-	w := &witness{confirmed: map[string]bool{}}
+	w := &witness{confirmed: map[string]bool{}, counts: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /happen/{item}/{attempt}", func(rw http.ResponseWriter, r *http.Request) {
 		var attempt uint32
@@ -210,13 +252,29 @@ func newWitness(t *testing.T) *witness {
 		}
 		w.confirmed[r.PathValue("item")] = true
 	})
+	mux.HandleFunc("POST /count/{what}/{n}", func(rw http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.PathValue("n"))
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.counts[r.PathValue("what")] += n
+	})
 	w.server = httptest.NewServer(mux)
 	t.Cleanup(w.server.Close)
 	return w
 }
 
-// life is one life of the process on a ledger.
+// life is one life of the process on a ledger, killed after a while where after is
+// not 0.
 func (w *witness) life(dir string, store wal.StoreKind, point string, after time.Duration) (out string, killed bool, err error) {
+	return w.lifeUntil(dir, store, point, after, func(p *os.Process) { _ = p.Kill() }) // it may be through already
+}
+
+// lifeUntil is life with another end.
+func (w *witness) lifeUntil(dir string, store wal.StoreKind, point string, after time.Duration, end func(*os.Process)) (out string, killed bool, err error) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), childDir+"="+dir, childStore+"="+string(store), childWorld+"="+w.server.URL, childPoint+"="+point)
 	var stdout, stderr strings.Builder
@@ -225,7 +283,7 @@ func (w *witness) life(dir string, store wal.StoreKind, point string, after time
 		return "", false, err
 	}
 	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = c.Process.Kill() }) // it may be through already
+		timer := time.AfterFunc(after, func() { end(c.Process) })
 		defer timer.Stop()
 	}
 	err = c.Wait()
@@ -260,6 +318,16 @@ func (w *witness) through(dir string, store wal.StoreKind) error {
 		}
 	}
 	return nil
+}
+
+// did adds what happened to the counts of a test.
+func (w *witness) did(counts map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counts["effects"] += w.Total()
+	for what, n := range w.counts {
+		counts[what] += n
+	}
 }
 
 // childPoints lists the points of a whole life, with how often each is reached.
@@ -312,13 +380,13 @@ func TestKillAtEveryPoint(t *testing.T) {
 						}
 						if killed {
 							counts["kills"]++
-							counts["kills "+strings.Fields(name)[1]]++
+							counts["kills "+name]++
 						}
 					}
 					if err := w.through(dir, store); err != nil {
 						t.Fatalf("killed at %s, hit %d: %v", name, hit, err)
 					}
-					counts["effects"] += w.Total()
+					w.did(counts)
 				}
 			}
 			did(t, counts, "kills", "effects")
@@ -354,7 +422,7 @@ func TestKillAtRandom(t *testing.T) {
 		if err := w.through(dir, store); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		counts["effects"] += w.Total()
+		w.did(counts)
 	}
 	did(t, counts, "kills", "effects")
 }

@@ -1,11 +1,13 @@
 package fuzz
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +43,11 @@ type loopDisk struct {
 
 func newLoopDisk(t *testing.T, kind string) *loopDisk {
 	t.Helper()
+	return newLoopDiskAt(t, kind, filepath.Join(t.TempDir(), "image"), 320<<20) // the least that xfs takes
+}
+
+func newLoopDiskAt(t *testing.T, kind, image string, size int64) *loopDisk {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "power cuts of real file systems need root")
 	}
@@ -48,14 +55,14 @@ func newLoopDisk(t *testing.T, kind string) *loopDisk {
 	if err != nil {
 		skip(t, "%v", err)
 	}
-	d := &loopDisk{t: t, image: filepath.Join(t.TempDir(), "image"), at: filepath.Join(t.TempDir(), "mnt")}
+	d := &loopDisk{t: t, image: image, at: filepath.Join(t.TempDir(), "mnt")}
 	if err := os.Mkdir(d.at, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(d.image, 320<<20); err != nil { // the least that xfs takes
+	if err := os.Truncate(d.image, size); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(mkfs, "-q", d.image).CombinedOutput(); err != nil {
@@ -127,7 +134,7 @@ func TestPowerCut(t *testing.T) {
 					if err := w.through(dir, store); err != nil {
 						t.Fatalf("round %d: %v", round, err)
 					}
-					counts["effects"] += w.Total()
+					w.did(counts)
 				}
 				did(t, counts, "power cuts", "effects")
 			})
@@ -147,4 +154,140 @@ func (d *loopDisk) cutDuring(w *witness, dir string, store wal.StoreKind) error 
 		return fmt.Errorf("shutdown: %w", err)
 	}
 	return d.again()
+}
+
+// TestPowerCutByCopy cuts the power of ext4 by a copy of the disk that it is on, made
+// at one moment while another process's files are synced on it: what the file system
+// had not yet written is missing in the copy. The ledger goes on there.
+func TestPowerCutByCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds; the simulated disk is what -short runs")
+	}
+	for _, store := range []wal.StoreKind{wal.StoreTidwall, wal.StoreDirect} {
+		t.Run(string(store), func(t *testing.T) {
+			counts := map[string]int{}
+			outer := newLoopDiskAt(t, "xfs", filepath.Join(t.TempDir(), "image"), 600<<20) // it can copy at one moment
+			d := newLoopDiskAt(t, "ext4", filepath.Join(outer.at, "disk-0"), 48<<20)
+			rounds := 4
+			if long() {
+				rounds = 100
+			}
+			for round := range rounds {
+				w, dir := newWitness(t), fmt.Sprintf("state-%d", round)
+				for cut := range 2 {
+					if err := d.copyDuring(w, dir, store, 2*round+cut+1); err != nil {
+						t.Fatalf("round %d: %v", round, err)
+					}
+					counts["power cuts"]++
+				}
+				if err := w.through(filepath.Join(d.at, dir), store); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				w.did(counts)
+			}
+			did(t, counts, "power cuts", "effects")
+		})
+	}
+}
+
+// copyDuring stops a process at work, copies the disk, and goes on with the n-th copy.
+func (d *loopDisk) copyDuring(w *witness, dir string, store wal.StoreKind, n int) error {
+	next := fmt.Sprintf("%s-%d", d.image[:strings.LastIndex(d.image, "-")], n)
+	quiet, stopped := make(chan struct{}), make(chan error, 1)
+	go func() { stopped <- neighbour(filepath.Join(d.at, "neighbour"), quiet) }()
+	copied := make(chan error, 1)
+	after := time.Duration(5+rand.IntN(60)) * time.Millisecond
+	_, killed, err := w.lifeUntil(filepath.Join(d.at, dir), store, "", after, func(p *os.Process) {
+		// It stands still, so that nothing happens in the world after the copy.
+		err := p.Signal(unix.SIGSTOP)
+		if err == nil {
+			err = clone(d.image, next)
+		}
+		copied <- errors.Join(err, p.Kill())
+	})
+	close(quiet)
+	if neighbourErr := <-stopped; neighbourErr != nil {
+		return neighbourErr
+	}
+	if err != nil {
+		return err
+	}
+	if !killed { // it was through before
+		if err := clone(d.image, next); err != nil {
+			return err
+		}
+	} else if err := <-copied; err != nil {
+		return err
+	}
+	if out, err := exec.Command("umount", d.at).CombinedOutput(); err != nil {
+		return fmt.Errorf("umount: %w: %s", err, out)
+	}
+	if err := os.Remove(d.image); err != nil {
+		return err
+	}
+	d.image = next
+	if out, err := d.mount(); err != nil {
+		return fmt.Errorf("mount: %w: %s", err, out)
+	}
+	return nil
+}
+
+// clone copies a file at one moment.
+func clone(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.IoctlFileClone(int(out.Fd()), int(in.Fd())), out.Close())
+}
+
+// neighbour syncs a file of its own over and over: a sync of one file can commit
+// another's size before its bytes.
+func neighbour(path string, quiet chan struct{}) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		select {
+		case <-quiet:
+			return nil
+		default:
+		}
+		if _, err := f.Write(make([]byte, 700)); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+}
+
+// TestPowerCutControl: the same cut under a ledger whose syncs do nothing must be
+// caught, or the harness is worth nothing.
+func TestPowerCutControl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds; the simulated disk is what -short runs")
+	}
+	d := newLoopDisk(t, "ext4")
+	t.Setenv(childLazy, "1")
+	for round := range 40 {
+		w := newWitness(t)
+		dir := filepath.Join(d.at, fmt.Sprintf("state-%d", round))
+		err := d.cutDuring(w, dir, wal.StoreDirect)
+		if err == nil {
+			err = w.through(dir, wal.StoreDirect)
+		}
+		if err != nil {
+			t.Logf("caught in round %d: %v", round, err)
+			return
+		}
+	}
+	t.Error("a ledger that does not sync is not caught")
 }

@@ -208,6 +208,7 @@ func keyOf(i int) journal.Key { return journal.Key{Effect: "e", Item: fmt.Sprint
 func did(t *testing.T, counts map[string]int, names ...string) {
 	t.Helper()
 	t.Logf("did %v", counts)
+	tally.add(counts)
 	for _, name := range names {
 		if counts[name] == 0 {
 			t.Errorf("no %s: the test did not do what it is there for", name)

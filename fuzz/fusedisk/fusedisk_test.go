@@ -63,30 +63,11 @@ func say(m message) {
 
 func keyOf(i int) journal.Key { return journal.Key{Effect: "e", Item: fmt.Sprint("item-", i)} }
 
-// lazyFS says that it has synced and has not.
-type lazyFS struct{ durable.FS }
-
-func (f lazyFS) Create(path string) (durable.File, error) { return lazy(f.FS.Create(path)) }
-func (f lazyFS) Open(path string) (durable.File, error)   { return lazy(f.FS.Open(path)) }
-func (lazyFS) SyncDir(string) error                       { return nil }
-
-func lazy(f durable.File, err error) (durable.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	return lazyFile{f}, nil
-}
-
-type lazyFile struct{ durable.File }
-
-func (lazyFile) Sync() error     { return nil }
-func (lazyFile) Datasync() error { return nil }
-
 // child works on a ledger until it is killed or an operation fails.
 func child() error {
 	fsys := durable.OS
 	if os.Getenv(childLazy) != "" {
-		fsys = lazyFS{fsys}
+		fsys = crash.LazyFS{FS: fsys}
 	}
 	l, err := ledger.Open(os.Getenv(childDir), ledger.Options{Create: true, FS: fsys, Store: wal.StoreKind(os.Getenv(childStore)),
 		SegmentSize: 2 << 10, SnapshotEvery: -1})
