@@ -25,10 +25,9 @@ func (r *rig) script() error {
 				}
 			}
 		}
-		if _, err := r.l.Compact(); err != nil {
+		if err := r.compact(); err != nil {
 			return err
 		}
-		r.counts["compactions"]++
 	}
 	if err := r.l.Close(); err != nil {
 		return err
@@ -130,6 +129,9 @@ func TestLedgerStateMachine(t *testing.T) {
 			seed := rapid.Uint64().Draw(t, "disk")
 			r := newRig(rand.New(rand.NewPCG(seed, 2)), store, mode(rapid.Bool().Draw(t, "journaled"))...)
 			defer r.end()
+			if rapid.Bool().Draw(t, "retention") {
+				r.keep.Count = 2
+			}
 			if err := r.open(); err != nil {
 				t.Fatal(err)
 			}
@@ -153,11 +155,7 @@ func TestLedgerStateMachine(t *testing.T) {
 				"more work": func(t *rapid.T) {
 					step(r.advance(keyOf(rapid.IntRange(0, 3).Draw(t, "key")), rapid.IntRange(0, 1000).Draw(t, "choice")))
 				},
-				"compact": func(t *rapid.T) {
-					_, err := r.l.Compact()
-					r.counts["compactions"]++
-					step(err)
-				},
+				"compact": func(t *rapid.T) { step(r.compact()) },
 				"plan": func(t *rapid.T) {
 					event := rapid.SampledFrom([]simdisk.Event{simdisk.Cut, simdisk.CutAfter, simdisk.FailLost,
 						simdisk.FailPersisted, simdisk.FailShort, simdisk.FailFull}).Draw(t, "event")
@@ -194,7 +192,7 @@ func TestLedgerStateMachine(t *testing.T) {
 			}
 		})
 	}
-	did(t, total, "effects", "outcomes", "releases", "compactions", "power cuts", "kills")
+	did(t, total, "effects", "outcomes", "releases", "compactions", "let go", "power cuts", "kills")
 }
 
 func fatal(t *rapid.T, err error) {

@@ -19,6 +19,7 @@ import (
 type rig struct {
 	disk   *simdisk.Disk
 	store  wal.StoreKind
+	keep   ledger.Retention
 	oracle crash.Oracle
 	world  crash.World
 	dir    string
@@ -42,7 +43,7 @@ var mount = func(dir string, d *simdisk.Disk) {}
 var rigStores = []wal.StoreKind{wal.StoreDirect}
 
 func (r *rig) options() ledger.Options {
-	return ledger.Options{Create: true, Store: r.store, FS: r.disk.FS(), SegmentSize: 2 << 10, SnapshotEvery: -1}
+	return ledger.Options{Create: true, Store: r.store, FS: r.disk.FS(), SegmentSize: 2 << 10, SnapshotEvery: -1, Keep: r.keep}
 }
 
 // open opens the ledger; nil where the disk's events kept it from opening.
@@ -139,6 +140,46 @@ func (r *rig) execute(key journal.Key, cause journal.Cause, settles bool) error 
 		r.oracle.EndConfirm(key)
 	}
 	return nil
+}
+
+// compact takes a snapshot, which may let go of settled keys.
+func (r *rig) compact() error {
+	r.counts["compactions"]++
+	if r.keep != (ledger.Retention{}) {
+		for i := range rigKeys {
+			if e, err := r.l.Get(keyOf(i)); err == nil && e.Known() && e.State.Settled() {
+				r.oracle.BeginLetGo(keyOf(i))
+				r.counts["forgettings"]++
+			}
+		}
+	}
+	before, err := r.known()
+	if err != nil {
+		return err
+	}
+	if _, err := r.l.Compact(); err != nil {
+		return err
+	}
+	after, err := r.known()
+	r.counts["let go"] += before - after
+	return err
+}
+
+// rigKeys is how many keys a rig works on.
+const rigKeys = 8
+
+// known is how many of them the ledger knows.
+func (r *rig) known() (n int, err error) {
+	for i := range rigKeys {
+		e, err := r.l.Get(keyOf(i))
+		if err != nil {
+			return 0, err
+		}
+		if e.Known() {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (r *rig) confirm(key journal.Key, attempt uint32) error {

@@ -22,6 +22,7 @@ type Book struct {
 	stripes [bookStripes]stripe
 
 	unsettled atomic.Int64
+	horizon   horizon
 
 	mu        sync.Mutex          // guards the fields below
 	conflicts map[string]struct{} // wire keys of settled entries with a conflict
@@ -32,9 +33,18 @@ type Book struct {
 type Ledgerwide struct {
 	Epoch   uint64 // of the last epoch record
 	Open    int64  // ms that the ledger is known to have been open
+	Marks   []Mark // how long it had been open at some LSNs, oldest first
+	Keys    uint64 // settled keys without a record from this LSN on are gone
+	Results uint64 // their results are gone
 	Amnesia bool   // acknowledged records are known to be lost
 	Since   uint64 // LSN of the record that said so: what was lost came before it
 	Reason  string // of the amnesia: who said so and why
+}
+
+// A Mark says how long the ledger was known to have been open at a record.
+type Mark struct {
+	LSN  uint64
+	Open int64 // ms
 }
 
 const (
@@ -87,7 +97,9 @@ func (b *Book) Get(key journal.Key) (e journal.Entry, err error) {
 		return e, nil
 	}
 	if v, ok := b.settled.find(h, wire); ok {
-		err = e.Decode(v)
+		if err = e.Decode(v); err == nil {
+			b.horizon.age(&e)
+		}
 	}
 	return e, err
 }
@@ -129,7 +141,11 @@ func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
 	if !ok {
 		return journal.Entry{}, nil
 	}
-	return journal.DecodeEntry(v)
+	e, err := journal.DecodeEntry(v)
+	if err == nil {
+		b.horizon.age(&e)
+	}
+	return e, err
 }
 
 // Lane deals keys, in their wire form, out to n goroutines, at most 64, so that no
@@ -165,6 +181,9 @@ func (b *Book) applyLedgerwide(r *journal.Record, lsn uint64) {
 		if r.Epoch > b.ledger.Epoch {
 			b.ledger.Epoch, b.ledger.Open = r.Epoch, r.Open
 		}
+	case journal.KindAged:
+		b.ledger.aged(r, lsn)
+		b.horizon.raise(r.Keys, r.Results)
 	case journal.KindAmnesia:
 		b.ledger.Amnesia, b.ledger.Since = r.Landed, lsn
 		b.ledger.Reason = string([]byte(r.Note))
@@ -281,13 +300,16 @@ func (b *Book) Restore(w Ledgerwide) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger = w
+	b.horizon.raise(w.Keys, w.Results)
 }
 
 // Ledgerwide is what the records without a key add up to now.
 func (b *Book) Ledgerwide() Ledgerwide {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ledger
+	w := b.ledger
+	w.Marks = slices.Clone(w.Marks)
+	return w
 }
 
 // Unsettled is how many keys are in the journal.

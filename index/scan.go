@@ -96,6 +96,12 @@ func (b *Book) All() iter.Seq2[[]byte, []byte] {
 				}
 				delete(moving, string(key))
 			}
+			switch e, how := b.left(value); how {
+			case gone:
+				return true
+			case lessened:
+				return yield(key, e.AppendTo(nil))
+			}
 			return yield(key, value)
 		}
 		const abreast = 4

@@ -26,6 +26,7 @@ var goldenRecords = []string{
 	"07 13 " + goldenKey + " 01 83d0eab6b733 01 04 6c617465",
 	"08 13 " + goldenKey + " 84d0eab6b733 0a 616e6e3a20616761696e",
 	"09 01 80d0eab6b733 08 726573746f726564",
+	"0a 80d0eab6b733 e807 64 c801",
 }
 
 func TestRecordGolden(t *testing.T) {

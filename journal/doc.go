@@ -35,6 +35,7 @@
 //	7     observed   key, attempt uint, time, flags byte, note bytes
 //	8     forgotten  key, time, note bytes
 //	9     amnesia    flags byte, time, note bytes
+//	10    aged       time, open uint (ms open so far), keys uint, results uint (LSNs)
 //
 // A kind that is not in the table is skipped if its high bit (0x80) is set and
 // refused otherwise. These numbers are part of the disk format.

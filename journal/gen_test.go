@@ -41,7 +41,7 @@ func genRecord(kind Kind) *rapid.Generator[Record] {
 		if kind.HasKey() && kind != KindForgotten {
 			r.Attempt = rapid.Uint32Range(1, math.MaxUint32).Draw(t, "attempt")
 		}
-		if kind != KindAccepted && kind != KindConfirmed {
+		if kind != KindAccepted && kind != KindConfirmed && kind != KindAged {
 			r.Note = genText.Draw(t, "note")
 		}
 		switch kind {
@@ -59,6 +59,8 @@ func genRecord(kind Kind) *rapid.Generator[Record] {
 			r.Cause = genCause(Cause.Releases).Draw(t, "cause")
 		case KindDoubt:
 			r.Cause = genCause(Cause.doubts).Draw(t, "cause")
+		case KindAged:
+			r.Open, r.Keys, r.Results = genTime.Draw(t, "open"), rapid.Uint64().Draw(t, "keys"), rapid.Uint64().Draw(t, "results")
 		case KindObserved, KindAmnesia:
 			r.Landed = rapid.Bool().Draw(t, "landed")
 		}
@@ -123,6 +125,7 @@ func samples() []Record {
 		{Kind: KindObserved, Key: key, Attempt: 1, Time: at + 3, Landed: true, Note: "late"},
 		{Kind: KindForgotten, Key: key, Time: at + 4, Note: "ann: again"},
 		{Kind: KindAmnesia, Landed: true, Time: at, Note: "restored"},
+		{Kind: KindAged, Time: at, Open: 1000, Keys: 100, Results: 200},
 	}
 }
 

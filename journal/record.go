@@ -12,23 +12,24 @@ type Kind byte
 
 // The kinds of records.
 const (
-	KindEpoch     Kind = 1 // the ledger was opened
-	KindAccepted  Kind = 2 // the marker
-	KindExecuted  Kind = 3 // the outcome
-	KindConfirmed Kind = 4 // the backend has it
-	KindReleased  Kind = 5 // the attempt did not happen
-	KindDoubt     Kind = 6 // nobody can tell
-	KindObserved  Kind = 7 // a late word on an attempt that was decided otherwise
-	KindForgotten Kind = 8 // the key is fresh again
-	KindAmnesia   Kind = 9 // acknowledged records are known to be lost, or no longer
-	numKinds      Kind = 10
+	KindEpoch     Kind = 1  // the ledger was opened
+	KindAccepted  Kind = 2  // the marker
+	KindExecuted  Kind = 3  // the outcome
+	KindConfirmed Kind = 4  // the backend has it
+	KindReleased  Kind = 5  // the attempt did not happen
+	KindDoubt     Kind = 6  // nobody can tell
+	KindObserved  Kind = 7  // a late word on an attempt that was decided otherwise
+	KindForgotten Kind = 8  // the key is fresh again
+	KindAmnesia   Kind = 9  // acknowledged records are known to be lost, or no longer
+	KindAged      Kind = 10 // time has passed; what is settled before an LSN is let go
+	numKinds      Kind = 11
 
 	// SkipBit is set in kinds that a reader which does not know them may skip.
 	SkipBit Kind = 0x80
 )
 
 var kindNames = [numKinds]string{
-	"", "epoch", "accepted", "executed", "confirmed", "released", "doubt", "observed", "forgotten", "amnesia",
+	"", "epoch", "accepted", "executed", "confirmed", "released", "doubt", "observed", "forgotten", "amnesia", "aged",
 }
 
 // String is the kind's name as `dump` prints it.
@@ -51,7 +52,9 @@ type Record struct {
 	Attempt     uint32
 	Epoch       uint64 // of the ledger when it wrote an epoch or accepted record
 	Time        int64  // ms since 1970 UTC; for people and retention, never for order
-	Open        int64  // epoch: ms that the ledger was open before this epoch
+	Open        int64  // epoch, aged: ms that the ledger is known to have been open
+	Keys        uint64 // aged: settled keys without a record from this LSN on are gone
+	Results     uint64 // aged: their results are gone
 	Fingerprint uint64 // of the input, see [Fingerprint]; 0 for none
 	Input       []byte // accepted: kept for a later attempt where the effect asks for it
 	Cause       Cause
@@ -138,6 +141,11 @@ func (r *Record) AppendTo(dst []byte) []byte {
 		dst = append(dst, r.flags())
 		dst = appendMS(dst, r.Time)
 		return appendBytes(dst, r.Note)
+	case KindAged:
+		dst = appendMS(dst, r.Time)
+		dst = appendMS(dst, r.Open)
+		dst = binary.AppendUvarint(dst, r.Keys)
+		return binary.AppendUvarint(dst, r.Results)
 	}
 	panic(fmt.Sprintf("journal: encoding a record of unknown %v", r.Kind))
 }
@@ -246,5 +254,8 @@ func (d *decoder) record(r *Record) {
 	case KindAmnesia:
 		r.Landed = d.flags(flagLanded) != 0
 		r.Time, r.Note = d.ms(), d.str()
+	case KindAged:
+		r.Time, r.Open = d.ms(), d.ms()
+		r.Keys, r.Results = d.uvarint(), d.uvarint()
 	}
 }

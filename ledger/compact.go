@@ -40,23 +40,29 @@ func (c *compaction) stat() SnapshotStat {
 	return c.last
 }
 
-// compactInBackground takes a snapshot whenever the log has grown by
-// SnapshotEvery bytes since the last. A snapshot that fails is reported in Stat
-// and tried again: the ledger works without it, its log only grows.
-func (l *Embedded) compactInBackground() {
-	if l.opts.SnapshotEvery < 0 {
-		return
-	}
+// workInBackground takes a snapshot whenever the log has grown by SnapshotEvery
+// bytes since the last, takes note of the passing of time, and looks at the memory.
+// A snapshot that fails is reported in Stat and tried again: the ledger works without
+// it, its log only grows.
+func (l *Embedded) workInBackground() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	base := l.log.Stat().Appended
+	base, marked := l.log.Stat().Appended, time.Now()
 	for {
 		select {
 		case <-l.stop:
 			return
 		case <-tick.C:
 		}
-		if grown := l.log.Stat().Appended - base; grown < l.opts.SnapshotEvery || l.log.Err() != nil {
+		if l.log.Err() != nil {
+			continue
+		}
+		l.measure()
+		if time.Since(marked) >= markEvery {
+			marked = time.Now()
+			_ = l.age(0, 0) // a log that fails is told to everybody else
+		}
+		if grown := l.log.Stat().Appended - base; l.opts.SnapshotEvery < 0 || grown < l.opts.SnapshotEvery {
 			continue
 		}
 		base = l.log.Stat().Appended
@@ -88,6 +94,9 @@ func (l *Embedded) snapshot() (snapshot.Info, error) {
 	if err := l.Err(); err != nil {
 		return snapshot.Info{}, err
 	}
+	if err := l.letGo(); err != nil {
+		return snapshot.Info{}, err
+	}
 	dir := filepath.Join(l.dir, snapshotsName)
 	// The LSN comes first: an entry read later may be newer, never older, and
 	// carries the LSN that tells replay so.
@@ -97,6 +106,7 @@ func (l *Embedded) snapshot() (snapshot.Info, error) {
 	if err != nil {
 		return info, fmt.Errorf("ledger: snapshot at LSN %d: %w", h.LSN, err)
 	}
+	l.book.Sweep()
 	return info, l.dropOld(dir, info)
 }
 

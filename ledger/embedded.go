@@ -40,6 +40,9 @@ type Embedded struct {
 	epoch  uint64
 	opened time.Time
 
+	openBefore int64        // ms that earlier owners are known to have had it open
+	memory     atomic.Int64 // bytes of the settled keys, a second ago
+
 	closed     atomic.Bool
 	stop       chan struct{} // closed by Close
 	background sync.WaitGroup
@@ -128,15 +131,18 @@ func (l *Embedded) Conflicts() ([]index.Keyed, error) { return l.book.Conflicts(
 
 // Stat is what a ledger holds and costs.
 type Stat struct {
-	Epoch     uint64
-	Keys      int  // known, settled or not
-	Unsettled int  // in the journal
-	Conflicts int  // settled keys with a conflict
-	Amnesia   bool // acknowledged records are known to be lost: unknown keys are in doubt
-	Reason    string
-	Log       wal.Stat
-	Index     index.Stat
-	Snapshots SnapshotStat
+	Epoch       uint64
+	Keys        int  // known, settled or not
+	Unsettled   int  // in the journal
+	Conflicts   int  // settled keys with a conflict
+	Amnesia     bool // acknowledged records are known to be lost: unknown keys are in doubt
+	Reason      string
+	Open        time.Duration // the ledger is known to have been open, over all owners
+	KeysFrom    uint64        // settled keys without a record from this LSN on were let go
+	ResultsFrom uint64        // their results were
+	Log         wal.Stat
+	Index       index.Stat
+	Snapshots   SnapshotStat
 }
 
 // Stat is what the ledger holds and costs now.
@@ -150,7 +156,8 @@ func statOf(book *index.Book) (Stat, error) {
 	conflicts, err := book.Conflicts()
 	w := book.Ledgerwide()
 	return Stat{Keys: book.Len(), Unsettled: book.Unsettled(), Conflicts: len(conflicts),
-		Amnesia: w.Amnesia, Reason: w.Reason, Index: book.Stat()}, err
+		Amnesia: w.Amnesia, Reason: w.Reason, Index: book.Stat(),
+		Open: time.Duration(w.Open) * time.Millisecond, KeysFrom: w.Keys, ResultsFrom: w.Results}, err
 }
 
 // Records yields the log's records from an LSN on, decoded, up to what was

@@ -32,8 +32,30 @@ type Options struct {
 	// taken and old log dropped. Defaults to 64 MiB; negative means only when
 	// Compact is called.
 	SnapshotEvery int64
+	// Keep bounds what is kept of settled keys. Defaults to everything, forever.
+	Keep Retention
+	// MaxMemory is how many bytes the settled keys may take in memory before
+	// markers of new keys are refused with ErrFull. It is looked at every second.
+	// Defaults to no limit.
+	MaxMemory int64
 	// FS is the file system. Defaults to the operating system's.
 	FS durable.FS
+}
+
+// Retention bounds what is kept of settled keys; unsettled ones, and those that show a
+// conflict, are always kept. A key that was let go is fresh again: an item that its
+// queue still redelivers after that happens a second time. What is let go is decided
+// when a snapshot is taken. The zero value keeps everything.
+type Retention struct {
+	// Keys is how long a key is kept after its last record, counted while the
+	// ledger is open: an outage, or a clock that jumps, lets go of nothing. Up to
+	// a 64th of it, or 10 minutes if that is more, may be added.
+	Keys time.Duration
+	// Count is how many settled keys are kept at least: the newest ones.
+	Count int
+	// Results is how long results are kept; a duplicate hears ErrResultExpired
+	// afterwards, and nothing runs. Counted like Keys.
+	Results time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -258,7 +280,7 @@ func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	l := &Embedded{dir: dir, opts: o, format: f, lock: lock, log: log, book: book, report: report,
-		epoch: report.Epoch + 1, opened: time.Now(), stop: make(chan struct{})}
+		epoch: report.Epoch + 1, opened: time.Now(), openBefore: book.Ledgerwide().Open, stop: make(chan struct{})}
 	if err := l.begin(); err != nil {
 		return nil, errors.Join(err, log.Close(), lock.Close())
 	}
@@ -282,7 +304,8 @@ func (l *Embedded) begin() error {
 	if err != nil {
 		return fmt.Errorf("ledger: epoch %d: %w", l.epoch, err)
 	}
-	l.background.Go(l.compactInBackground)
+	l.measure()
+	l.background.Go(l.workInBackground)
 	return nil
 }
 

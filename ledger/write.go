@@ -130,6 +130,8 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: attempt, Time: now(), Cause: journal.Amnesia,
 			Note: l.book.Ledgerwide().Reason}
 		return &draft.Record, nil
+	case d.State == journal.Absent && l.room() != nil:
+		return nil, l.room()
 	case (d.State == journal.Absent || d.State == journal.Released) && (in.Attempt == 0 || in.Attempt == e.Attempt+1):
 		d.Granted = true
 		draft.Record = journal.Record{Kind: journal.KindAccepted, Key: key, Attempt: e.Attempt + 1, Epoch: l.epoch, Time: now(),

@@ -156,6 +156,13 @@ func (r *Report) count(book *index.Book) {
 func EncodeLedgerwide(w index.Ledgerwide) []byte {
 	b := binary.AppendUvarint(nil, w.Epoch)
 	b = binary.AppendUvarint(b, uint64(w.Open))
+	b = binary.AppendUvarint(b, w.Keys)
+	b = binary.AppendUvarint(b, w.Results)
+	b = binary.AppendUvarint(b, uint64(len(w.Marks)))
+	for _, m := range w.Marks {
+		b = binary.AppendUvarint(b, m.LSN)
+		b = binary.AppendUvarint(b, uint64(m.Open))
+	}
 	if !w.Amnesia {
 		return append(b, 0)
 	}
@@ -165,23 +172,30 @@ func EncodeLedgerwide(w index.Ledgerwide) []byte {
 // DecodeLedgerwide reads what EncodeLedgerwide wrote.
 func DecodeLedgerwide(b []byte) (index.Ledgerwide, error) {
 	var w index.Ledgerwide
-	epoch, n := binary.Uvarint(b)
-	if n <= 0 {
-		return w, fmt.Errorf("the header's epoch does not parse: %w", ErrCorrupt)
+	ok := true
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if ok = ok && n > 0; !ok {
+			return 0
+		}
+		b = b[n:]
+		return v
 	}
-	open, m := binary.Uvarint(b[n:])
-	if m <= 0 || len(b) == n+m {
-		return w, fmt.Errorf("the header's open time does not parse: %w", ErrCorrupt)
+	w.Epoch, w.Open, w.Keys, w.Results = next(), int64(next()), next(), next()
+	for n := next(); n > 0 && ok; n-- {
+		w.Marks = append(w.Marks, index.Mark{LSN: next(), Open: int64(next())})
 	}
-	w.Epoch, w.Open = epoch, int64(open)
-	b = b[n+m:]
-	if b[0] == 0 {
+	switch {
+	case !ok || len(b) == 0:
+		return w, fmt.Errorf("the header's extra bytes do not parse: %w", ErrCorrupt)
+	case b[0] == 0:
 		return w, nil
 	}
-	since, n := binary.Uvarint(b[1:])
-	if n <= 0 {
+	b = b[1:]
+	w.Amnesia, w.Since = true, next()
+	w.Reason = string(b)
+	if !ok {
 		return w, fmt.Errorf("the header's amnesia does not parse: %w", ErrCorrupt)
 	}
-	w.Amnesia, w.Since, w.Reason = true, since, string(b[1+n:])
 	return w, nil
 }

@@ -19,6 +19,7 @@ type replayer struct {
 	batches [][]wal.Record // being filled, one for each worker
 	work    []chan []wal.Record
 	workers sync.WaitGroup
+	handed  sync.WaitGroup // batches that are not applied yet
 	begun   bool
 
 	mu  sync.Mutex // guards err
@@ -37,6 +38,7 @@ func newReplayer(report *Report, book *index.Book) *replayer {
 		r.workers.Go(func() {
 			for records := range work {
 				r.apply(records)
+				r.handed.Done()
 			}
 		})
 	}
@@ -55,6 +57,9 @@ func (r *replayer) visit(rec wal.Record) error {
 		return nil
 	}
 	r.report.Records++
+	if len(rec.Data) > 0 && journal.Kind(rec.Data[0]) == journal.KindAged {
+		return r.alone(rec)
+	}
 	i := 0 // records without a key, all in one place, so in order
 	if key, ok := journal.KeyOf(rec.Data); ok {
 		i = r.book.Lane(key, len(r.work))
@@ -65,11 +70,24 @@ func (r *replayer) visit(rec wal.Record) error {
 	return nil
 }
 
+// alone applies a record that is about many keys, after all that came before it.
+func (r *replayer) alone(rec wal.Record) error {
+	for i := range r.batches {
+		if err := r.hand(i); err != nil {
+			return err
+		}
+	}
+	r.handed.Wait()
+	r.apply([]wal.Record{rec})
+	return r.failed()
+}
+
 // hand gives a worker its batch.
 func (r *replayer) hand(i int) error {
 	if err := r.failed(); err != nil {
 		return err
 	}
+	r.handed.Add(1)
 	r.work[i] <- r.batches[i]
 	r.batches[i] = make([]wal.Record, 0, batch)
 	return nil
@@ -100,6 +118,7 @@ func (r *replayer) failed() error {
 // finish waits until everything is applied.
 func (r *replayer) finish() error {
 	for i := range r.batches {
+		r.handed.Add(1)
 		r.work[i] <- r.batches[i]
 		close(r.work[i])
 	}

@@ -26,7 +26,8 @@ type promise struct {
 	executed  map[uint32]Truth // by attempt: the outcome
 	result    map[uint32][]byte
 	confirmed Truth
-	forgets   int // asked for: each permits another effect
+	forgets   int  // asked for: each permits another effect
+	letGo     bool // retention may have made it absent since it was last accepted
 }
 
 // An Oracle knows what a ledger has promised and compares it with what the
@@ -66,6 +67,7 @@ func (o *Oracle) EndAccept(key journal.Key, attempt uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	raise(o.of(key).accepted, attempt, Set)
+	o.of(key).letGo = false
 }
 
 // BeginExecute: the outcome of an attempt is being recorded.
@@ -124,6 +126,21 @@ func (o *Oracle) BeginForget(key journal.Key) {
 	}
 }
 
+// BeginLetGo: retention may let go of the key, which is settled. It may be absent
+// from now on, and then begins again with its first attempt.
+func (o *Oracle) BeginLetGo(key journal.Key) {
+	o.BeginForget(key)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.of(key)
+	p.letGo = true
+	for _, m := range []map[uint32]Truth{p.accepted, p.released} {
+		for attempt := range m {
+			m[attempt] = Maybe
+		}
+	}
+}
+
 // Checks is how many keys were compared, over all calls of Check.
 func (o *Oracle) Checks() int {
 	o.mu.Lock()
@@ -172,7 +189,7 @@ func (p *promise) compare(w *World, key journal.Key, e *journal.Entry, listed bo
 	if happened > 1+releases {
 		say("G1: the effect happened %d times with %d releases and forgettings", happened, releases)
 	}
-	if happened > 0 && !e.Known() {
+	if happened > 0 && !e.Known() && !p.letGo {
 		say("G3: the effect happened and the key is absent")
 	}
 	if last := p.last(p.accepted, Set); e.Attempt < last {
