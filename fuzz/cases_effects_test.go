@@ -434,6 +434,27 @@ func TestCaseE31(t *testing.T) {
 	s.happened("a", 1)
 }
 
+// An age counts from the last record of a key, the outcome or its confirmation.
+func TestCaseE32(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, func(s *shop) { s.keep.Keys = 5 * time.Hour })
+		if _, err := s.l.Accept(t.Context(), sendKey("a"), ledger.Input{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Hour) // it runs
+		if _, err := s.l.Execute(sendKey("a"), 1, ledger.Outcome{Settles: true, Cause: journal.Run}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5*time.Hour - time.Minute)
+		s.compact()
+		s.is("a", journal.Confirmed)
+		time.Sleep(30 * time.Minute)
+		s.compact()
+		s.is("a", journal.Absent)
+		s.end()
+	})
+}
+
 // Another input under a key that is done is refused; the same one is answered.
 func TestCaseE33(t *testing.T) {
 	s := newShop(t, nil)

@@ -34,6 +34,7 @@ type shop struct {
 	world  crash.World
 	effect executor.Effect[string, string]
 	opts   executor.Options
+	keep   ledger.Retention
 	l      *ledger.Embedded
 	x      *executor.Executor
 	h      *executor.Handle[string, string]
@@ -68,7 +69,7 @@ func (s *shop) truth(_ context.Context, c executor.Call, _ string) (executor.Ver
 }
 
 func (s *shop) options() ledger.Options {
-	o := ledger.Options{Create: true, Store: wal.StoreDirect, FS: s.fs, SegmentSize: 8 << 10, SnapshotEvery: -1}
+	o := ledger.Options{Create: true, Store: wal.StoreDirect, FS: s.fs, SegmentSize: 8 << 10, SnapshotEvery: -1, Keep: s.keep}
 	if s.fs == nil {
 		o.FS = s.disk.FS()
 	}

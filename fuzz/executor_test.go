@@ -235,6 +235,9 @@ func TestExecutorStateMachine(t *testing.T) {
 			seed := rapid.Uint64().Draw(t, "seed")
 			h := &house{rig: newRig(rand.New(rand.NewPCG(seed, 3)), store, mode(rapid.Bool().Draw(t, "journaled"))...),
 				rng: rand.New(rand.NewPCG(seed, 4)), told: map[string]int{}}
+			if rapid.Bool().Draw(t, "retention") {
+				h.keep.Results = 1
+			}
 			fatal(t, h.open())
 			defer func() {
 				_ = h.shut() // the test is over
@@ -287,7 +290,10 @@ func TestExecutorStateMachine(t *testing.T) {
 			}
 		})
 	}
-	did(t, total, "effects", "events", "compactions", "power cuts", "kills", "operators")
+	did(t, total, "effects", "events", "compactions", "power cuts", "kills")
+	if !testing.Short() { // which tries too few lives for what is rare
+		needs(t, total, "operators")
+	}
 }
 
 // operate is an operator who knows the truth.

@@ -117,6 +117,13 @@ var mutants = []mutant{
 		old: "		if err == nil && len(left) > 0 {", new: "		if err == nil && len(left) > 1000 {", pkg: "./ledger", run: "NoLedger"},
 	{name: "a repair that was cut off goes unnoticed", guards: "G6", file: "ledger/open.go",
 		old: "if _, err := fsys.Stat(path); err == nil {\n		return fmt.Errorf(\"ledger: %s: a repair", new: "if _, err := fsys.Stat(path); err == nil && false {\n		return fmt.Errorf(\"ledger: %s: a repair", pkg: "./ledger", run: "Repair"},
+	{name: "retention by wall clock", guards: "G1", file: "ledger/retain.go",
+		old: "return time.Duration(l.openBefore)*time.Millisecond + time.Since(l.opened)", new: "return time.Duration(now()) * time.Millisecond",
+		pkg: "./ledger", run: "Retention"},
+	{name: "retention lets go of what is not settled", guards: "G2", file: "index/age.go",
+		old: "|| !e.State.Settled() || e.Conflict {", new: "{", pkg: "./ledger", run: "Retention"},
+	{name: "retention replayed out of order", guards: "G4", file: "recovery/replay.go",
+		old: "		return r.alone(rec)\n", new: "		return r.book.Apply(rec.LSN, rec.Data)\n", pkg: "./ledger ./fuzz", run: "Retention|LedgerStateMachine"},
 	{name: "amnesia forgotten", guards: "G6", file: "ledger/write.go",
 		old: "return w.Amnesia && e.LSN < w.Since", new: "return w.Amnesia && e.LSN < w.Since && false", pkg: "./ledger", run: "."},
 }

@@ -250,6 +250,12 @@ func did(t *testing.T, counts map[string]int, names ...string) {
 	t.Helper()
 	t.Logf("did %v", counts)
 	tally.add(counts)
+	needs(t, counts, names...)
+}
+
+// needs fails a test that did not do something.
+func needs(t *testing.T, counts map[string]int, names ...string) {
+	t.Helper()
 	for _, name := range names {
 		if counts[name] == 0 {
 			t.Errorf("no %s: the test did not do what it is there for", name)

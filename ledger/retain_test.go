@@ -159,6 +159,10 @@ func TestRetentionIsReplayed(t *testing.T) {
 		for i := range 40 {
 			s.settle(fmt.Sprint(round, " ", i))
 		}
+		// A record of an old key, just before others like it are let go of.
+		if _, err := s.l.Forget(shelfKey(fmt.Sprint(round, " 0")), "a test"); err != nil {
+			t.Fatal(err)
+		}
 		s.compact()
 	}
 	s.has("0 3", "nothing")

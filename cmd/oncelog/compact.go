@@ -10,11 +10,12 @@ import (
 )
 
 func (a *app) compactCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "compact",
-		Short:   "Take a snapshot now and drop the log that it and the one before make needless",
-		Example: "  oncelog compact --dir state",
-		Args:    args(cobra.NoArgs),
+	c := &cobra.Command{
+		Use:   "compact",
+		Short: "Take a snapshot now, let go of old keys if asked to, and drop the log that is needless then",
+		Example: "  oncelog compact --dir state\n" +
+			"  oncelog compact --dir state --keep 2160h --keep-results 168h",
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(func(l *ledger.Embedded) error {
 				var s ledger.SnapshotStat
@@ -35,6 +36,8 @@ func (a *app) compactCommand() *cobra.Command {
 			})
 		},
 	}
+	a.keepFlags(c)
+	return c
 }
 
 func (a *app) statCommand() *cobra.Command {
@@ -66,7 +69,9 @@ func (a *app) stat(c *cobra.Command, l *ledger.View) error {
 		return printJSON(c.OutOrStdout(), map[string]any{
 			"epoch": s.Epoch, "keys": s.Keys, "unsettled": s.Unsettled, "states": states, "conflicts": s.Conflicts,
 			"amnesia": s.Amnesia, "oldest_unsettled": oldest, "log_bytes": s.Log.Bytes, "log_segments": s.Log.Segments,
-			"first_lsn": s.Log.First, "durable_lsn": s.Log.Durable,
+			"first_lsn": s.Log.First, "durable_lsn": s.Log.Durable, "open_seconds": s.Open.Seconds(),
+			"keys_from_lsn": s.KeysFrom, "results_from_lsn": s.ResultsFrom,
+			"index_bytes": s.Index.Allocated + s.Index.Tables, "index_live_bytes": s.Index.Live,
 		})
 	}
 	out := c.OutOrStdout()
@@ -76,6 +81,14 @@ func (a *app) stat(c *cobra.Command, l *ledger.View) error {
 		fmt.Fprintf(out, "oldest      unsettled for %s\n", age(oldest))
 	}
 	fmt.Fprintf(out, "log         LSN %d to %d, %s in %d segments\n", s.Log.First, s.Log.Durable, size(s.Log.Bytes), s.Log.Segments)
+	fmt.Fprintf(out, "memory      %s for settled keys, %s of it keys and results\n", size(int64(s.Index.Allocated+s.Index.Tables)), size(int64(s.Index.Live)))
+	fmt.Fprintf(out, "open        for %s so far\n", s.Open.Round(time.Minute))
+	if s.KeysFrom > 0 {
+		fmt.Fprintf(out, "let go      of settled keys without a record from LSN %d on\n", s.KeysFrom)
+	}
+	if s.ResultsFrom > s.KeysFrom {
+		fmt.Fprintf(out, "let go      of results before LSN %d\n", s.ResultsFrom)
+	}
 	if s.Amnesia {
 		fmt.Fprintf(out, "AMNESIA     acknowledged records are lost (%s): unknown keys are in doubt\n", s.Reason)
 	}

@@ -31,12 +31,15 @@ type recordJSON struct {
 	ResultBase64 string `json:"result_base64,omitempty"`
 	Reason       string `json:"reason,omitempty"`
 	Note         string `json:"note,omitempty"`
+	Open         int64  `json:"open_ms,omitempty"`
+	Keys         uint64 `json:"keys_from_lsn,omitempty"`
+	Results      uint64 `json:"results_from_lsn,omitempty"`
 }
 
 func jsonRecord(lsn uint64, r *journal.Record) recordJSON {
 	j := recordJSON{LSN: lsn, Kind: r.Kind.String(), Attempt: r.Attempt, Epoch: r.Epoch, Cause: r.Cause.String(),
 		Fingerprint: r.Fingerprint, Failed: r.Failed, Settles: r.Settles, NoResult: r.NoResult, Landed: r.Landed,
-		Reason: r.Reason, Note: r.Note}
+		Reason: r.Reason, Note: r.Note, Open: r.Open, Keys: r.Keys, Results: r.Results}
 	if r.Time != 0 {
 		j.Time = stamp(r.Time)
 	}

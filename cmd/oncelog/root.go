@@ -17,6 +17,8 @@ type app struct {
 	create   bool
 	lockWait time.Duration
 	store    string
+	keep     ledger.Retention
+	memory   int64
 }
 
 func newRoot() *cobra.Command {
@@ -66,7 +68,17 @@ func (a *app) open() (*ledger.Embedded, error) {
 	if err := a.needDir(); err != nil {
 		return nil, err
 	}
-	return ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store)})
+	if a.keep.Keys < 0 || a.keep.Results < 0 || a.keep.Count < 0 || a.memory < 0 {
+		return nil, usagef("--keep, --keep-count, --keep-results and --max-memory want no negative values")
+	}
+	return ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store), Keep: a.keep, MaxMemory: a.memory})
+}
+
+// keepFlags are those of the commands that may let go of settled keys.
+func (a *app) keepFlags(c *cobra.Command) {
+	c.Flags().DurationVar(&a.keep.Keys, "keep", 0, "how long settled keys are kept while the ledger is open, such as 2160h; then they are fresh again (default: forever)")
+	c.Flags().IntVar(&a.keep.Count, "keep-count", 0, "how many settled keys are kept at least, the newest (default: all)")
+	c.Flags().DurationVar(&a.keep.Results, "keep-results", 0, "how long results are kept; a duplicate then hears that it is done (default: as long as the key)")
 }
 
 func (a *app) needDir() error {
