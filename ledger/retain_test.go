@@ -170,7 +170,6 @@ func TestRetentionIsReplayed(t *testing.T) {
 	if _, err := s.l.Forget(shelfKey("2 39"), "a test"); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]journal.Entry{}
 	look := func() map[string]journal.Entry {
 		all := map[string]journal.Entry{}
 		for round := range 3 {
@@ -184,7 +183,7 @@ func TestRetentionIsReplayed(t *testing.T) {
 		}
 		return all
 	}
-	want = look()
+	want := look()
 	s.close()
 	fsys := s.disk.FS()
 	listed, err := fsys.ReadDir("/state/snapshots")
