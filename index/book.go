@@ -312,6 +312,16 @@ func (b *Book) Ledgerwide() Ledgerwide {
 	return w
 }
 
+// Amnesia is Ledgerwide without the marks, for who asks at every accept: it
+// allocates nothing.
+func (b *Book) Amnesia() Ledgerwide {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.ledger
+	w.Marks = nil
+	return w
+}
+
 // Unsettled is how many keys are in the journal.
 func (b *Book) Unsettled() int { return int(b.unsettled.Load()) }
 

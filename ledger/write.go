@@ -128,7 +128,7 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 		}
 		d.State = journal.InDoubt
 		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: attempt, Time: now(), Cause: journal.Amnesia,
-			Note: l.book.Ledgerwide().Reason}
+			Note: l.book.Amnesia().Reason}
 		return &draft.Record, nil
 	case d.State == journal.Absent && l.room() != nil:
 		return nil, l.room()
@@ -150,7 +150,7 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 // lostSince reports whether later records of a key may be among those that the
 // ledger has lost.
 func (l *Embedded) lostSince(e *journal.Entry) bool {
-	w := l.book.Ledgerwide()
+	w := l.book.Amnesia()
 	return w.Amnesia && e.LSN < w.Since
 }
 
