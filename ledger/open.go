@@ -48,8 +48,9 @@ type Options struct {
 // when a snapshot is taken. The zero value keeps everything.
 type Retention struct {
 	// Keys is how long a key is kept after its last record, counted while the
-	// ledger is open: an outage, or a clock that jumps, lets go of nothing. Up to
-	// a 64th of it, or 10 minutes if that is more, may be added.
+	// ledger is open: an outage, or a clock that jumps, lets go of nothing. It
+	// may be kept longer, never shorter: open time is noted every 10 minutes, and
+	// more coarsely further back.
 	Keys time.Duration
 	// Count is how many settled keys are kept at least: the newest ones.
 	Count int
