@@ -119,6 +119,9 @@ func readFormat(fsys durable.FS, dir string) (format, error) {
 	case err == nil:
 		return parseFormat(path, b)
 	case !errors.Is(err, fs.ErrNotExist):
+		if info, statErr := fsys.Stat(dir); statErr == nil && !info.IsDir() {
+			return format{}, fmt.Errorf("ledger: %s is no directory, and a ledger is one: %w: %w", dir, err, ErrNoLedger)
+		}
 		return format{}, fmt.Errorf("ledger: %w", err)
 	}
 	if err := checkUnused(fsys, dir); err != nil {

@@ -280,6 +280,11 @@ func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	// A copy that leaves out empty directories has left out this one, if no snapshot
+	// was taken yet; where one was, recovery has missed it by now.
+	if err := durable.MkdirAll(o.FS, filepath.Join(dir, snapshotsName)); err != nil {
+		return nil, errors.Join(fmt.Errorf("ledger: %w", err), log.Close(), lock.Close())
+	}
 	l := &Embedded{dir: dir, opts: o, format: f, lock: lock, log: log, book: book, report: report,
 		epoch: report.Epoch + 1, opened: time.Now(), openBefore: book.Ledgerwide().Open, stop: make(chan struct{})}
 	if err := l.begin(); err != nil {

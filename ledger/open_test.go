@@ -50,6 +50,15 @@ func FuzzParseFormat(f *testing.F) {
 // TestNoLedger: G6, what is missing is not made anew unless that is asked for.
 func TestNoLedger(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenView(dir, Options{}); !errors.Is(err, ErrNoLedger) || !strings.Contains(err.Error(), "no directory") {
+		t.Errorf("a view of a file: %v", err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
 	for _, what := range []string{"missing", "empty"} {
 		if _, err := Open(dir, Options{}); !errors.Is(err, ErrNoLedger) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("a directory that is %s: %v", what, err)
@@ -92,6 +101,50 @@ func TestNoLedger(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		if _, err := Open(dir, Options{Create: create}); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("FORMAT is gone, create %v: %v", create, err)
+		}
+	}
+}
+
+// TestSnapshotsLeftOut: a copy that leaves out empty directories is whole, and one that
+// leaves out snapshots which the log needs is refused.
+func TestSnapshotsLeftOut(t *testing.T) {
+	for compactions, want := range []error{nil, nil, ErrCorrupt} {
+		dir := filepath.Join(t.TempDir(), "state")
+		l, err := Create(dir, Options{SegmentSize: 1 << 10, SnapshotEvery: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := journal.Key{Effect: "mail", Item: "first"}
+		for i := range 30 * (compactions + 1) {
+			if _, err := l.Accept(t.Context(), key, Input{}); err != nil {
+				t.Fatal(err)
+			}
+			key.Item = fmt.Sprint(i)
+			if i%30 == 29 && i/30 < compactions {
+				if _, err := l.Compact(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		key.Item = "first"
+		if err := errors.Join(l.Close(), os.RemoveAll(filepath.Join(dir, "snapshots"))); err != nil {
+			t.Fatal(err)
+		}
+		if l, err = Open(dir, Options{}); !errors.Is(err, want) {
+			t.Fatalf("after %d compactions: %v, want %v", compactions, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		e, err := l.Get(key)
+		if err != nil || l.State(&e) != journal.InDoubt {
+			t.Errorf("after %d compactions: %+v, %v", compactions, e, err)
+		}
+		if _, err := l.Compact(); err != nil {
+			t.Errorf("after %d compactions: %v", compactions, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/oncelog/oncelog/wal"
 )
 
-// ErrCorrupt reports a directory whose parts are sound but do not fit together.
-// Damage inside a part is wal.ErrCorrupt or snapshot.ErrCorrupt.
-var ErrCorrupt = errors.New("ledger corrupt")
-
 // Options say where the parts of a ledger are.
 type Options struct {
 	FS        durable.FS
@@ -102,7 +98,7 @@ func (r *Report) begins(first uint64) error {
 	}
 	return errors.Join(append([]error{fmt.Errorf(
 		"recovery: the log begins at LSN %d and the newest sound snapshot ends at %d: records %d to %d are missing; "+
-			"`oncelog verify` looks into it: %w", first, r.SnapshotLSN, r.SnapshotLSN+1, first-1, ErrCorrupt)}, r.Damaged...)...)
+			"`oncelog verify` looks into it: %w", first, r.SnapshotLSN, r.SnapshotLSN+1, first-1, wal.ErrCorrupt)}, r.Damaged...)...)
 }
 
 // ends makes sure that the log reaches the snapshot's end.
@@ -111,7 +107,7 @@ func (r *Report) ends(last uint64) error {
 		return nil
 	}
 	return fmt.Errorf("recovery: snapshot %s holds records up to LSN %d and the log ends at %d: the log has lost records; "+
-		"`oncelog verify` looks into it: %w", r.Snapshot, r.SnapshotLSN, last, ErrCorrupt)
+		"`oncelog verify` looks into it: %w", r.Snapshot, r.SnapshotLSN, last, wal.ErrCorrupt)
 }
 
 // Inspect fills a book like Run and changes nothing on disk. The directory may be
@@ -187,7 +183,7 @@ func DecodeLedgerwide(b []byte) (index.Ledgerwide, error) {
 	}
 	switch {
 	case !ok || len(b) == 0:
-		return w, fmt.Errorf("the header's extra bytes do not parse: %w", ErrCorrupt)
+		return w, fmt.Errorf("the header's extra bytes do not parse: %w", wal.ErrCorrupt)
 	case b[0] == 0:
 		return w, nil
 	}
@@ -195,7 +191,7 @@ func DecodeLedgerwide(b []byte) (index.Ledgerwide, error) {
 	w.Amnesia, w.Since = true, next()
 	w.Reason = string(b)
 	if !ok {
-		return w, fmt.Errorf("the header's amnesia does not parse: %w", ErrCorrupt)
+		return w, fmt.Errorf("the header's amnesia does not parse: %w", wal.ErrCorrupt)
 	}
 	return w, nil
 }

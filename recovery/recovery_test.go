@@ -159,10 +159,10 @@ func TestNoSnapshotIsNotConcludedByMistake(t *testing.T) {
 		t.Fatalf("a truncated log: %+v", r)
 	}
 	damage(t, o, info.Path)
-	if _, _, r, err := Run(o); !errors.Is(err, ErrCorrupt) || !errors.Is(err, snapshot.ErrCorrupt) {
+	if _, _, r, err := Run(o); !errors.Is(err, wal.ErrCorrupt) || !errors.Is(err, snapshot.ErrCorrupt) {
 		t.Errorf("the snapshot in front of a truncated log is damaged: %v, %+v", err, r)
 	}
-	if _, _, err := Inspect(o); !errors.Is(err, ErrCorrupt) {
+	if _, _, err := Inspect(o); !errors.Is(err, wal.ErrCorrupt) {
 		t.Errorf("inspecting that: %v", err)
 	}
 	ahead := place(t, 3)
@@ -170,7 +170,7 @@ func TestNoSnapshotIsNotConcludedByMistake(t *testing.T) {
 	if _, err := snapshot.Write(ahead.FS, ahead.Snapshots, snapshot.Header{ID: testID, LSN: 1000, Extra: EncodeLedgerwide(book.Ledgerwide())}, book.All()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := Run(ahead); !errors.Is(err, ErrCorrupt) {
+	if _, _, _, err := Run(ahead); !errors.Is(err, wal.ErrCorrupt) {
 		t.Errorf("a snapshot that is ahead of the log: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestRefusedTransition(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := Run(o); !errors.Is(err, ErrCorrupt) || !errors.Is(err, journal.ErrRefused) {
+	if _, _, _, err := Run(o); !errors.Is(err, wal.ErrCorrupt) || !errors.Is(err, journal.ErrRefused) {
 		t.Errorf("an outcome of a key that was never accepted: %v", err)
 	}
 }

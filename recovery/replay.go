@@ -101,7 +101,7 @@ func (r *replayer) apply(records []wal.Record) {
 		if err := r.book.Apply(rec.LSN, rec.Data); err != nil {
 			r.mu.Lock()
 			if r.err == nil {
-				r.err = fmt.Errorf("%w: %w", err, ErrCorrupt)
+				r.err = fmt.Errorf("%w: %w", err, wal.ErrCorrupt)
 			}
 			r.mu.Unlock()
 			return
