@@ -19,12 +19,12 @@ model:
 # Crashes of every kind, and what was done in the end: kills at each point, power
 # cuts, torn tails, rotations, truncations. Real file systems and FUSE need root.
 crash:
-	ONCELOG_REPORT=1 go test ./fuzz -run '^(TestKill|TestPowerCut|TestEveryOperation|TestLedgerState|TestExecutorState)' -count=1 -v -timeout 20m
+	ONCELOG_REPORT=/dev/stdout go test ./fuzz -run '^(TestKill|TestPowerCut|TestEveryOperation|TestLedgerState|TestExecutorState)' -count=1 -v -timeout 20m
 	cd fuzz/fusedisk && go test ./... -count=1 -v -timeout 20m
 
 # The same for about an hour.
 crash-long:
-	ONCELOG_LONG=1 ONCELOG_REPORT=1 go test ./fuzz -run '^(TestKill|TestPowerCut|TestEveryOperation|TestLedgerState|TestExecutorState)' -count=1 -v -timeout 120m -rapid.checks=20000
+	ONCELOG_LONG=1 ONCELOG_REPORT=/dev/stdout go test ./fuzz -run '^(TestKill|TestPowerCut|TestEveryOperation|TestLedgerState|TestExecutorState)' -count=1 -v -timeout 120m -rapid.checks=20000
 	cd fuzz/fusedisk && ONCELOG_LONG=1 go test ./... -count=1 -v -timeout 60m
 
 bench:

@@ -47,8 +47,11 @@ func TestMain(m *testing.M) {
 			log.Fatal(err)
 		}
 		code := m.Run()
-		if os.Getenv(report) != "" {
-			code = max(code, tally.report())
+		if path := os.Getenv(report); path != "" {
+			if err := tally.report(path); err != nil {
+				log.Print(err)
+				code = 1
+			}
 		}
 		os.Exit(code)
 	}

@@ -1,14 +1,16 @@
 package fuzz
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 )
 
-// report makes the tests say in the end what they did together, and fail where
-// something of that is missing. `make crash` sets it.
+// report names the file, or /dev/stdout, where the tests write in the end what they
+// did together; they fail where something of that is missing.
 const report = "ONCELOG_REPORT"
 
 // tally is what all tests of this run did.
@@ -30,19 +32,19 @@ func (s *sum) add(counts map[string]int) {
 	}
 }
 
-// report prints the tally and is 1 where a count is zero that must not be.
-func (s *sum) report() (code int) {
+// report writes the tally, and says what is zero that must not be.
+func (s *sum) report(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Println("all tests together:")
+	b := []byte("all tests together:\n")
 	for _, what := range slices.Sorted(maps.Keys(s.counts)) {
-		fmt.Printf("  %7d %s\n", s.counts[what], what)
+		b = fmt.Appendf(b, "  %7d %s\n", s.counts[what], what)
 	}
+	err := os.WriteFile(path, b, 0o600)
 	for _, what := range []string{"kills", "power cuts", "torn tails", "rotations", "truncations", "effects"} {
 		if s.counts[what] == 0 {
-			fmt.Printf("no %s: the tests did not do what they are there for\n", what)
-			code = 1
+			err = errors.Join(err, fmt.Errorf("no %s: the tests did not do what they are there for", what))
 		}
 	}
-	return code
+	return err
 }

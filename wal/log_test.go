@@ -465,6 +465,29 @@ func TestCorrupt(t *testing.T) {
 	})
 }
 
+// TestSegmentMissingBehindATear: whoever loses the watermark as well as a segment must
+// not be told that the tail is merely torn.
+func TestSegmentMissingBehindATear(t *testing.T) {
+	o := options(t.TempDir(), StoreDirect)
+	l := create(t, o)
+	fill(t, l, 12)
+	segments := l.store.list()
+	closeLog(t, l)
+	n := len(segments)
+	if n < 2 {
+		t.Fatalf("%d segments", n)
+	}
+	torn := segments[n-2]
+	b, err := os.ReadFile(torn.path)
+	check(t, err)
+	b[torn.end-3] ^= 0x10
+	check(t, os.WriteFile(torn.path, b, 0o600))
+	check(t, errors.Join(os.Remove(segments[n-1].path), os.Remove(o.Watermark)))
+	if l, _, err := Open(o, nil); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("the segment behind a tear is missing, and the one that was made ready after it is there: %v, %v", l, err)
+	}
+}
+
 // TestPoisoned: after the first failure nothing is accepted, whatever failed, and
 // everybody who waits hears of it.
 func TestPoisoned(t *testing.T) {

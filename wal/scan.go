@@ -72,7 +72,8 @@ func (s *scanner) run() (*scanned, error) {
 func (s *scanner) segment(i int, data []byte) error {
 	f := &s.found
 	seg := &f.segments[i]
-	if f.tear == nil && i > 0 && !s.lay.follows(&f.segments[i-1], seg.number) {
+	// Behind a tear too, unless its segment was sealed: that is found below.
+	if i > 0 && (f.tear == nil || !s.lay.sealed()) && !s.lay.follows(&f.segments[i-1], seg.number) {
 		return s.corrupt(seg.path, 0, f.last+1, fmt.Sprintf("segment %d does not follow segment %d: one is missing, or damaged, or one too many",
 			seg.number, f.segments[i-1].number))
 	}
