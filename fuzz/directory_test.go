@@ -88,6 +88,9 @@ func FuzzDirectory(f *testing.F) {
 				}
 			}
 		}
+		if s, err := l.Snapshot(); err != nil || s.Deltas != 1 {
+			f.Fatalf("%+v, %v", s, err)
+		}
 		f.Add(pack(f, dir)) // as a kill leaves it
 		if err := l.Close(); err != nil {
 			f.Fatal(err)
@@ -126,7 +129,7 @@ func FuzzDirectory(f *testing.F) {
 		if _, err := l.Accept(t.Context(), fresh, ledger.Input{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Compact(); err != nil {
+		if _, err := l.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
 		want, err := l.Get(fresh)
@@ -141,6 +144,9 @@ func FuzzDirectory(f *testing.F) {
 		}
 		if e, err := l.Get(fresh); err != nil || !reflect.DeepEqual(e, want) {
 			t.Fatalf("what was accepted is %+v, was %+v: %v", e, want, err)
+		}
+		if _, err := l.Compact(); err != nil {
+			t.Fatal(err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,11 @@ func (r *rig) script() error {
 					return err
 				}
 			}
+			if i%3 == 2 {
+				if err := r.delta(); err != nil {
+					return err
+				}
+			}
 		}
 		if err := r.compact(); err != nil {
 			return err
@@ -69,7 +74,7 @@ func TestEveryOperation(t *testing.T) {
 						}
 						total["events"]++
 					}
-					did(t, total, "events", "effects", "outcomes", "releases", "compactions", "power cuts")
+					did(t, total, "events", "effects", "outcomes", "releases", "compactions", "deltas", "power cuts")
 					if event == simdisk.FailShort {
 						did(t, total, "torn tails")
 					}
@@ -156,6 +161,7 @@ func TestLedgerStateMachine(t *testing.T) {
 					step(r.advance(keyOf(rapid.IntRange(0, 3).Draw(t, "key")), rapid.IntRange(0, 1000).Draw(t, "choice")))
 				},
 				"compact": func(t *rapid.T) { step(r.compact()) },
+				"delta":   func(t *rapid.T) { step(r.delta()) },
 				"plan": func(t *rapid.T) {
 					event := rapid.SampledFrom([]simdisk.Event{simdisk.Cut, simdisk.CutAfter, simdisk.FailLost,
 						simdisk.FailPersisted, simdisk.FailShort, simdisk.FailFull}).Draw(t, "event")
@@ -192,7 +198,7 @@ func TestLedgerStateMachine(t *testing.T) {
 			}
 		})
 	}
-	did(t, total, "effects", "outcomes", "releases", "compactions", "power cuts", "kills")
+	did(t, total, "effects", "outcomes", "releases", "compactions", "deltas", "power cuts", "kills")
 	if !testing.Short() { // which tries too few lives for what is rare
 		needs(t, total, "let go", "torn tails")
 	}

@@ -274,6 +274,11 @@ func TestExecutorStateMachine(t *testing.T) {
 					h.counts["compactions"]++
 					step(err)
 				},
+				"delta": func(t *rapid.T) {
+					s, err := h.l.Snapshot()
+					h.counts["deltas"] += min(s.Deltas, 1)
+					step(err)
+				},
 				"plan": func(t *rapid.T) {
 					event := rapid.SampledFrom([]simdisk.Event{simdisk.Cut, simdisk.CutAfter, simdisk.FailLost,
 						simdisk.FailPersisted, simdisk.FailShort, simdisk.FailFull}).Draw(t, "event")

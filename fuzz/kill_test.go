@@ -46,8 +46,12 @@ func TestMain(m *testing.M) {
 		if err := flag.Set("rapid.steps", "60"); err != nil {
 			log.Fatal(err)
 		}
+		path := os.Getenv(report)
+		if err := os.Unsetenv(report); err != nil { // tests run tests, which do only a part
+			log.Fatal(err)
+		}
 		code := m.Run()
-		if path := os.Getenv(report); path != "" {
+		if path != "" {
 			if err := tally.report(path); err != nil {
 				log.Print(err)
 				code = 1
@@ -143,7 +147,11 @@ func doAndCompact(l *ledger.Embedded, h *executor.Handle[string, string]) error 
 	if err != nil {
 		return err
 	}
-	if _, err := l.Compact(); err != nil {
+	take := l.Compact
+	if before.Epoch%2 == 0 {
+		take = l.Snapshot
+	}
+	if _, err := take(); err != nil {
 		return err
 	}
 	after, err := l.Stat()

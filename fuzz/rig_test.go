@@ -142,9 +142,22 @@ func (r *rig) execute(key journal.Key, cause journal.Cause, settles bool) error 
 	return nil
 }
 
-// compact takes a snapshot, which may let go of settled keys.
+// compact takes a base snapshot, which may let go of settled keys.
 func (r *rig) compact() error {
 	r.counts["compactions"]++
+	return r.snapshot(r.l.Compact)
+}
+
+// delta takes a snapshot of what has changed, or a base where one is due.
+func (r *rig) delta() error {
+	return r.snapshot(func() (ledger.SnapshotStat, error) {
+		s, err := r.l.Snapshot()
+		r.counts["deltas"] += min(s.Deltas, 1)
+		return s, err
+	})
+}
+
+func (r *rig) snapshot(take func() (ledger.SnapshotStat, error)) error {
 	if r.keep != (ledger.Retention{}) {
 		for i := range rigKeys {
 			if e, err := r.l.Get(keyOf(i)); err == nil && e.Known() && e.State.Settled() {
@@ -157,7 +170,7 @@ func (r *rig) compact() error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.l.Compact(); err != nil {
+	if _, err := take(); err != nil {
 		return err
 	}
 	after, err := r.known()

@@ -57,7 +57,7 @@ func TestAmnesiaPutsUnknownKeysInDoubt(t *testing.T) {
 			t.Errorf("a known key: %+v, %v", d, err)
 		}
 		// It survives a snapshot and an open.
-		if _, err := l.Compact(); err != nil {
+		if _, err := l.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Close(); err != nil {

@@ -29,9 +29,15 @@ type Options struct {
 	// SegmentSize is the size of a log file in bytes. Defaults to 8 MiB.
 	SegmentSize int64
 	// SnapshotEvery is the number of bytes of log after which a snapshot is
-	// taken and old log dropped. Defaults to 64 MiB; negative means only when
-	// Compact is called.
+	// taken and old log dropped. Defaults to 64 MiB; negative means never for
+	// that reason.
 	SnapshotEvery int64
+	// SnapshotRecords is the number of records after which a snapshot is taken
+	// as well. Defaults to any number.
+	SnapshotRecords uint64
+	// SnapshotInterval is the time after which a snapshot of what has changed, if
+	// anything, is taken as well. Defaults to never.
+	SnapshotInterval time.Duration
 	// Keep bounds what is kept of settled keys. Defaults to everything, forever.
 	Keep Retention
 	// MaxMemory is how many bytes the settled keys may take in memory before
@@ -287,6 +293,7 @@ func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 	}
 	l := &Embedded{dir: dir, opts: o, format: f, lock: lock, log: log, book: book, report: report,
 		epoch: report.Epoch + 1, opened: time.Now(), openBefore: book.Ledgerwide().Open, stop: make(chan struct{})}
+	l.compaction.begin(report)
 	if err := l.begin(); err != nil {
 		return nil, errors.Join(err, log.Close(), lock.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/oncelog/oncelog/internal/durable"
 	"github.com/oncelog/oncelog/snapshot"
@@ -86,20 +87,36 @@ func repair(dir string, o Options, reason string) (Loss, error) {
 	return loss, fresh.Close()
 }
 
-// newestSound is the newest snapshot that is sound; the zero Info for none.
+// newestSound is the last snapshot of the sound chain that reaches furthest; the zero
+// Info for none. What reaches further goes to quarantine: LSNs behind it are given
+// again, and a delta of the lost records must not follow on new ones.
 func newestSound(dir string, o Options, f format) (snapshot.Info, error) {
-	found, err := snapshot.List(o.FS, filepath.Join(dir, snapshotsName))
+	all, err := snapshot.List(o.FS, filepath.Join(dir, snapshotsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return snapshot.Info{}, fmt.Errorf("ledger: %w", err)
 	}
-	for _, s := range found {
-		info, err := snapshot.Verify(o.FS, s.Path, f.id())
-		if err == nil {
-			return info, nil
+	left := slices.Clone(all)
+	for {
+		newest, damaged, err := lastOf(snapshot.Newest(left), o, f)
+		if errors.Is(err, snapshot.ErrCorrupt) {
+			left = slices.DeleteFunc(left, func(s snapshot.File) bool { return s == damaged })
+			continue
 		}
-		if !errors.Is(err, snapshot.ErrCorrupt) {
-			return snapshot.Info{}, err
+		for _, s := range all {
+			if err == nil && s.LSN > newest.Header.LSN {
+				err = quarantine(o.FS, dir, s.Path)
+			}
+		}
+		return newest, err
+	}
+}
+
+// lastOf reads a whole chain: its last snapshot, or the one that cannot be read.
+func lastOf(chain snapshot.Chain, o Options, f format) (last snapshot.Info, failed snapshot.File, err error) {
+	for _, s := range chain {
+		if last, err = snapshot.Verify(o.FS, s.Path, f.id()); err != nil {
+			return last, s, err
 		}
 	}
-	return snapshot.Info{}, nil
+	return last, snapshot.File{}, nil
 }

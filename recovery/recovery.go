@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/oncelog/oncelog/index"
@@ -27,15 +28,16 @@ type Options struct {
 // A Report says what a recovery found and did.
 type Report struct {
 	Log         *wal.Report
-	Snapshot    string        // path of the snapshot used; empty for none
-	SnapshotLSN uint64        // the log is replayed from the next LSN
-	Entries     uint64        // taken from the snapshot
-	Damaged     []error       // snapshots that were not sound and not used
-	Records     uint64        // replayed from the log
-	InDoubt     int           // accepted attempts whose owner is gone, and keys in doubt
-	Unsettled   int           // keys in the journal, those in doubt included
-	Epoch       uint64        // of the last owner
-	Elapsed     time.Duration // of the whole recovery
+	Chain       []snapshot.Info // snapshots used: a base and its deltas; empty for none
+	Snapshot    string          // path of the last of them
+	SnapshotLSN uint64          // of that; the log is replayed from the next LSN
+	Entries     uint64          // taken from all of them
+	Damaged     []error         // snapshots that were not sound and not used
+	Records     uint64          // replayed from the log
+	InDoubt     int             // accepted attempts whose owner is gone, and keys in doubt
+	Unsettled   int             // keys in the journal, those in doubt included
+	Epoch       uint64          // of the last owner
+	Elapsed     time.Duration   // of the whole recovery
 }
 
 // Run opens the log, which repairs a torn tail, and fills a book. The log goes
@@ -64,31 +66,50 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 	return log, book, r, nil
 }
 
-// load fills a book from the newest snapshot that is sound, or leaves it empty.
+// load fills a book from the chain of sound snapshots that reaches furthest, or leaves
+// it empty.
 func load(o Options, r *Report) (*index.Book, error) {
 	found, err := snapshot.List(o.FS, o.Snapshots)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("recovery: %w", err)
 	}
-	for _, s := range found {
-		// A fresh book each time: one that a damaged file half filled is
-		// thrown away.
+	for {
+		chain := snapshot.Newest(found)
+		// A fresh book each time: one that a damaged file half filled is thrown away.
 		book := index.NewBook(o.Seed)
-		info, err := snapshot.Load(o.FS, s.Path, o.ID, runtime.GOMAXPROCS(0), func(h snapshot.Header) { book.Expect(h.About) }, book.Load)
+		r.Chain, r.Snapshot, r.SnapshotLSN, r.Entries = nil, "", 0, 0
+		damaged, err := r.loadChain(o, book, chain)
+		if err == nil {
+			return book, nil
+		}
+		r.Damaged = append(r.Damaged, err)
+		found = slices.DeleteFunc(found, func(f snapshot.File) bool { return f == damaged })
+	}
+}
+
+// loadChain fills a book from a chain, and says which file failed it.
+func (r *Report) loadChain(o Options, book *index.Book, chain snapshot.Chain) (snapshot.File, error) {
+	for _, f := range chain {
+		begin, put := func(h snapshot.Header) { book.Expect(h.About) }, book.Load
+		if f.From != 0 {
+			begin, put = nil, book.Merge
+		}
+		info, err := snapshot.Load(o.FS, f.Path, o.ID, runtime.GOMAXPROCS(0), begin, put)
 		if err != nil {
-			r.Damaged = append(r.Damaged, err)
-			continue
+			return f, err
 		}
 		w, err := DecodeLedgerwide(info.Header.Extra)
 		if err != nil {
-			r.Damaged = append(r.Damaged, fmt.Errorf("recovery: %s: %w", s.Path, err))
-			continue
+			return f, fmt.Errorf("recovery: %s: %w", f.Path, err)
 		}
-		book.Restore(w)
-		r.Snapshot, r.SnapshotLSN, r.Entries = s.Path, info.Header.LSN, info.Entries
-		return book, nil
+		r.Chain = append(r.Chain, info)
+		r.Snapshot, r.SnapshotLSN = f.Path, info.Header.LSN
+		r.Entries += info.Entries
+		if f.LSN == chain.End() {
+			book.Restore(w)
+		}
 	}
-	return index.NewBook(o.Seed), nil
+	return snapshot.File{}, nil
 }
 
 // begins makes sure that the log begins where the snapshot ends, or before.

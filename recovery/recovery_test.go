@@ -97,7 +97,7 @@ func take(t *testing.T, o Options) snapshot.Info {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := snapshot.Write(o.FS, o.Snapshots, snapshot.Header{ID: o.ID, LSN: log.Durable(), About: 5, Extra: EncodeLedgerwide(book.Ledgerwide())}, book.All())
+	info, err := snapshot.Write(o.FS, o.Snapshots, snapshot.Header{ID: o.ID, LSN: log.Durable(), About: 5, Extra: EncodeLedgerwide(book.Ledgerwide())}, book.All(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestNoSnapshotIsNotConcludedByMistake(t *testing.T) {
 	}
 	ahead := place(t, 3)
 	book := index.NewBook(9)
-	if _, err := snapshot.Write(ahead.FS, ahead.Snapshots, snapshot.Header{ID: testID, LSN: 1000, Extra: EncodeLedgerwide(book.Ledgerwide())}, book.All()); err != nil {
+	if _, err := snapshot.Write(ahead.FS, ahead.Snapshots, snapshot.Header{ID: testID, LSN: 1000, Extra: EncodeLedgerwide(book.Ledgerwide())}, book.All(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, _, err := Run(ahead); !errors.Is(err, wal.ErrCorrupt) {

@@ -12,8 +12,10 @@
 //
 // # Format
 //
-// Little-endian. Names are base-<lsn>.snap, the LSN in 20 decimal digits;
-// delta-<from>-<to>.snap is kept free for what changed in between.
+// Little-endian. Names are base-<lsn>.snap and delta-<from>-<lsn>.snap, each LSN in 20
+// decimal digits. A base has every key; a delta has those with a record after from
+// and up to lsn, as they stood at lsn or later, and follows a snapshot that ends at
+// from.
 //
 //	header
 //	   0  magic "OLN" 0x01

@@ -15,9 +15,9 @@ import (
 )
 
 // Load reads a snapshot, tells begin what it is, and gives every entry to put,
-// from several goroutines at once. begin may be nil. key and value are valid during the call. When it fails put has been called
-// for some entries: throw away what they filled. ErrCorrupt where the file is not
-// sound, or not of this ledger.
+// from several goroutines at once. begin may be nil. key and value are valid during
+// the call. When it fails put has been called for some entries: throw away what they
+// filled. ErrCorrupt where the file is not sound, or not of this ledger.
 func Load(fsys durable.FS, path string, id [16]byte, workers int, begin func(Header), put func(key, value []byte) error) (Info, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
@@ -61,8 +61,8 @@ func load(f durable.File, path string, id [16]byte, workers int, begin func(Head
 	if err := errors.Join(p.err, err); err != nil {
 		return info, err
 	}
-	if want, ok := parseBaseName(filepath.Base(path)); ok && want != info.Header.LSN {
-		return info, &CorruptError{Path: path, Reason: fmt.Sprintf("its header says LSN %d", info.Header.LSN)}
+	if want, ok := parseName(filepath.Base(path)); ok && (want.LSN != info.Header.LSN || want.From != info.Header.From) {
+		return info, &CorruptError{Path: path, Reason: fmt.Sprintf("its header says LSN %d, from %d", info.Header.LSN, info.Header.From)}
 	}
 	return info, nil
 }

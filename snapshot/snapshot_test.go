@@ -70,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		h := Header{ID: testID, LSN: rapid.Uint64().Draw(t, "lsn"), Epoch: 3, Extra: rapid.SliceOf(rapid.Byte()).Draw(t, "extra")}
 		_, fs := disk(1)
-		wrote, err := Write(fs, "/s", h, sorted(entries))
+		wrote, err := Write(fs, "/s", h, sorted(entries), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 func small(t testing.TB) (fs durable.FS, path string, data []byte) {
 	t.Helper()
 	_, fs = disk(2)
-	info, err := Write(fs, "/s", Header{ID: testID, LSN: 7, Extra: []byte("extra")}, sorted(map[string]string{"one": "1", "two": "22", "three": "333"}))
+	info, err := Write(fs, "/s", Header{ID: testID, LSN: 7, Extra: []byte("extra")}, sorted(map[string]string{"one": "1", "two": "22", "three": "333"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestEveryDamageIsNoticed(t *testing.T) {
 	if _, err := Verify(fs, path, [16]byte{9}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("of another ledger: %v", err)
 	}
-	renamed := filepath.Join("/s", baseName(8))
+	renamed := filepath.Join("/s", name(0, 8))
 	if err := fs.Rename(path, renamed); err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +136,15 @@ func TestEveryDamageIsNoticed(t *testing.T) {
 
 func TestList(t *testing.T) {
 	_, fs := disk(3)
-	for _, lsn := range []uint64{5, 100, 20} {
-		if _, err := Write(fs, "/s", Header{ID: testID, LSN: lsn}, sorted(nil)); err != nil {
+	for _, h := range []Header{{LSN: 5}, {LSN: 100}, {LSN: 20}, {From: 20, LSN: 30}, {From: 30, LSN: 31}, {From: 31, LSN: 90},
+		{From: 30, LSN: 100}, {From: 6, LSN: 7}} {
+		h.ID = testID
+		if _, err := Write(fs, "/s", h, sorted(nil), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"base-7.snap", "base-00000000000000000009.snap.tmp", "notes", "delta-1-2.snap"} {
+	for _, name := range []string{"base-7.snap", "base-00000000000000000009.snap.tmp", "notes", "delta-1-2.snap",
+		"delta-00000000000000000009-00000000000000000008.snap", "base-00000000000000000001-00000000000000000002.snap"} {
 		if err := durable.WriteFile(fs, filepath.Join("/s", name), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -150,12 +153,34 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lsns []uint64
-	for _, s := range found {
-		lsns = append(lsns, s.LSN)
+	show := func(files []File) (s string) {
+		for _, f := range files {
+			s += fmt.Sprintf(" %d-%d", f.From, f.LSN)
+		}
+		return s
 	}
-	if fmt.Sprint(lsns) != "[100 20 5]" {
-		t.Errorf("listed %v", lsns)
+	if got := show(found); got != " 0-100 30-100 31-90 30-31 20-30 0-20 6-7 0-5" {
+		t.Errorf("listed%s", got)
+	}
+	var chains []string
+	for _, c := range Chains(found) {
+		chains = append(chains, show(c))
+	}
+	if want := []string{" 0-100", " 0-20 20-30 30-100", " 0-5"}; !slices.Equal(chains, want) {
+		t.Errorf("chains %q, want %q", chains, want)
+	}
+	// Where the one that reaches furthest is gone, the next takes its place.
+	for _, gone := range []struct{ file, newest string }{
+		{" 0-100", " 0-20 20-30 30-100"},
+		{" 30-100", " 0-20 20-30 30-31 31-90"},
+		{" 20-30", " 0-20"},
+		{" 0-20", " 0-5"},
+		{" 0-5", ""},
+	} {
+		found = slices.DeleteFunc(found, func(f File) bool { return show([]File{f}) == gone.file })
+		if got := show(Newest(found)); got != gone.newest {
+			t.Errorf("without%s: newest is%s, want%s", gone.file, got, gone.newest)
+		}
 	}
 }
 
@@ -167,12 +192,12 @@ func TestWholeOrNotAtAll(t *testing.T) {
 	for _, event := range []simdisk.Event{simdisk.Cut, simdisk.CutAfter, simdisk.FailLost, simdisk.FailShort, simdisk.FailFull, simdisk.FailPersisted} {
 		for k := 0; ; k++ {
 			d, fs := disk(uint64(k))
-			if _, err := Write(fs, "/s", Header{ID: testID, LSN: 1}, sorted(older)); err != nil {
+			if _, err := Write(fs, "/s", Header{ID: testID, LSN: 1}, sorted(older), nil); err != nil {
 				t.Fatal(err)
 			}
 			first := d.Ops()
 			d.At(first+k, event)
-			_, err := Write(fs, "/s", Header{ID: testID, LSN: 2}, sorted(newer))
+			_, err := Write(fs, "/s", Header{ID: testID, LSN: 2}, sorted(newer), nil)
 			hit := d.Ops() > first+k
 			d.Crash()
 			fs = d.FS()

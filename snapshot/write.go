@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -24,33 +22,31 @@ type Info struct {
 	Bytes   int64 // of the file
 }
 
-const (
-	basePrefix = "base-"
-	suffix     = ".snap"
-	digits     = 20
-)
-
-func baseName(lsn uint64) string { return fmt.Sprintf("%s%0*d%s", basePrefix, digits, lsn, suffix) }
-
-// Write makes a base snapshot of the entries, each key once. It is taken into the
-// directory under its final name only when it is complete, synced and read back;
-// the name is durable when Write returns nil. Otherwise the directory is as it
-// was, but for a temporary file that a crash may leave and the next Write
-// removes. Keys and values are used during the call only.
+// Write makes a snapshot of the entries, each key once: a base, or, where the header
+// has a From, a delta. It is taken into the directory under its final name only when
+// it is complete, synced and read back; the name is durable when Write returns nil.
+// Otherwise the directory is as it was, but for a temporary file that a crash may
+// leave and the next Write removes. Keys and values are used during the call only.
+// After the last entry complete, where it is not nil, says whether that were all: an
+// error means that there is no snapshot. One Write at a time works in a directory.
 //
-//	create dir/name.tmp (a leftover one is removed first)
+//	remove temporary files
+//	create dir/name.tmp
 //	write header, blocks, footer
 //	sync
 //	read it back and verify
 //	rename dir/name.tmp dir/name      the commit point
 //	syncdir dir
-func Write(fsys durable.FS, dir string, h Header, entries iter.Seq2[[]byte, []byte]) (Info, error) {
+func Write(fsys durable.FS, dir string, h Header, entries iter.Seq2[[]byte, []byte], complete func() error) (Info, error) {
 	if len(h.Extra) > maxExtra {
 		return Info{}, fmt.Errorf("snapshot: %d extra bytes, at most %d", len(h.Extra), maxExtra)
 	}
-	path := filepath.Join(dir, baseName(h.LSN))
+	path := filepath.Join(dir, name(h.From, h.LSN))
 	temp := path + durable.TempSuffix
-	info, err := writeTemp(fsys, temp, h, entries)
+	if err := removeTemps(fsys, dir); err != nil {
+		return Info{}, fmt.Errorf("snapshot: %w", err)
+	}
+	info, err := writeTemp(fsys, temp, h, entries, complete)
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot: write %s: %w", path, errors.Join(err, removeIfThere(fsys, temp)))
 	}
@@ -68,16 +64,31 @@ func removeIfThere(fsys durable.FS, path string) error {
 	return nil
 }
 
-func writeTemp(fsys durable.FS, temp string, h Header, entries iter.Seq2[[]byte, []byte]) (Info, error) {
-	if err := removeIfThere(fsys, temp); err != nil {
-		return Info{}, err
+func removeTemps(fsys durable.FS, dir string) error {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return err
 	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), durable.TempSuffix) {
+			if err := fsys.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeTemp(fsys durable.FS, temp string, h Header, entries iter.Seq2[[]byte, []byte], complete func() error) (Info, error) {
 	f, err := fsys.Create(temp)
 	if err != nil {
 		return Info{}, err
 	}
 	w := &writer{file: f}
 	err = w.writeAll(&h, entries)
+	if err == nil && complete != nil {
+		err = complete()
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -169,40 +180,4 @@ func (w *writer) footer() error {
 	binary.LittleEndian.PutUint64(b[12:], w.entries)
 	binary.LittleEndian.PutUint64(b[20:], sum(w.checksum, b[:20]))
 	return w.write(b)
-}
-
-// A Listed is a snapshot as its name tells.
-type Listed struct {
-	Path string
-	LSN  uint64
-}
-
-// List finds the base snapshots of a directory by their names, newest first, and
-// does not look into them.
-func List(fsys durable.FS, dir string) ([]Listed, error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
-	}
-	var found []Listed
-	for _, e := range entries {
-		if lsn, ok := parseBaseName(e.Name()); ok {
-			found = append(found, Listed{filepath.Join(dir, e.Name()), lsn})
-		}
-	}
-	slices.Reverse(found) // ReadDir sorts, and the digits are fixed
-	return found, nil
-}
-
-func parseBaseName(name string) (uint64, bool) {
-	number, ok := strings.CutPrefix(name, basePrefix)
-	if !ok {
-		return 0, false
-	}
-	number, ok = strings.CutSuffix(number, suffix)
-	if !ok || len(number) != digits {
-		return 0, false
-	}
-	lsn, err := strconv.ParseUint(number, 10, 64)
-	return lsn, err == nil
 }

@@ -294,7 +294,7 @@ func (l *Log) nominate() {
 }
 
 // Truncate removes whole segments all of whose records are before an LSN. The
-// last segment stays. Callers that append do not wait for it.
+// one with the last record stays. Callers that append do not wait for it.
 func (l *Log) Truncate(before uint64) error {
 	l.mu.Lock()
 	err := l.stopped()

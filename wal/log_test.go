@@ -344,6 +344,25 @@ func TestTruncate(t *testing.T) {
 	})
 }
 
+// TestTruncateEverything: whatever is truncated, right behind a rotation too, the
+// last record stays, and the log opens and goes on from it.
+func TestTruncateEverything(t *testing.T) {
+	eachStore(t, func(t *testing.T, o Options) {
+		l := create(t, o)
+		for last := uint64(1); last < 60; last++ {
+			fill(t, l, last)
+			if err := l.Truncate(last + 1); err != nil {
+				t.Fatal(err)
+			}
+			first := l.First()
+			closeLog(t, l)
+			l, _ = open(t, o)
+			holds(t, l, first, last)
+		}
+		closeLog(t, l)
+	})
+}
+
 // TestUncleanStop: after the death of the process the last segment is written
 // anew before anything is decided on it, once.
 func TestUncleanStop(t *testing.T) {

@@ -107,10 +107,15 @@ func listSegments(fsys durable.FS, dir string, lay layout) (found []segment, lef
 }
 
 // droppable is how many of the oldest segments hold only records before an LSN.
-// The last one stays.
+// The last block stays, and with it the LSN and the checksum that the next one
+// follows on: a store may have made an empty segment behind it already.
 func droppable(segments []segment, lsn uint64) int {
+	last := len(segments) - 1
+	for last > 0 && segments[last].blocks == 0 {
+		last--
+	}
 	n := 0
-	for n < len(segments)-1 && segments[n].last < lsn {
+	for n < last && segments[n].last < lsn {
 		n++
 	}
 	return n

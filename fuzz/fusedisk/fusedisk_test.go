@@ -96,7 +96,11 @@ func child() error {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	for n := range 400 {
 		if n%40 == 39 {
-			if _, err := l.Compact(); err != nil {
+			take := l.Compact
+			if n%80 == 39 {
+				take = l.Snapshot
+			}
+			if _, err := take(); err != nil {
 				return err
 			}
 		}
