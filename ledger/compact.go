@@ -61,13 +61,20 @@ func (c *compaction) stat() SnapshotStat {
 // begin takes over what an opening has loaded. Where a file was damaged the next
 // snapshot is a base, and clears up.
 func (c *compaction) begin(r *recovery.Report) {
-	if n := len(r.Chain); n > 0 {
-		newest := r.Chain[n-1]
-		c.last = SnapshotStat{LSN: newest.Header.LSN, Entries: newest.Entries, Bytes: newest.Bytes, Deltas: n - 1}
-	}
+	c.last = loadedStat(r)
 	if len(r.Damaged) == 0 {
 		c.chain = r.Chain
 	}
+}
+
+// loadedStat is how the snapshots stand after an opening.
+func loadedStat(r *recovery.Report) SnapshotStat {
+	n := len(r.Chain)
+	if n == 0 {
+		return SnapshotStat{}
+	}
+	newest := r.Chain[n-1]
+	return SnapshotStat{LSN: newest.Header.LSN, Entries: newest.Entries, Bytes: newest.Bytes, Deltas: n - 1}
 }
 
 // Compact writes a base snapshot now, keeps the last two sound chains, and drops the

@@ -152,6 +152,10 @@ func (l *Embedded) Stat() (Stat, error) {
 	return s, err
 }
 
+// SnapshotStat is the part of Stat about the snapshots. It costs nothing, so that it can
+// be asked for again and again while one is written.
+func (l *Embedded) SnapshotStat() SnapshotStat { return l.compaction.stat() }
+
 func statOf(book *index.Book) (Stat, error) {
 	conflicts, err := book.Conflicts()
 	w := book.Ledgerwide()

@@ -119,7 +119,7 @@ func (v *View) Stat() (Stat, error) {
 	s, err := statOf(v.book)
 	s.Epoch = v.report.Epoch
 	s.Log = wal.Stat{Bytes: v.report.Log.Bytes, Segments: v.report.Log.Segments, First: v.report.Log.First, Durable: v.report.Log.Last}
-	s.Snapshots.LSN, s.Snapshots.Entries = v.report.SnapshotLSN, v.report.Entries
+	s.Snapshots = loadedStat(v.report)
 	return s, err
 }
 

@@ -19,7 +19,7 @@ func (a *app) compactCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(func(l *ledger.Embedded) error {
 				var s ledger.SnapshotStat
-				err := progress(c.ErrOrStderr(), "compacting "+a.dir, func() (err error) {
+				err := progress(c.ErrOrStderr(), "compacting "+a.dir, shareWritten(l), func() (err error) {
 					s, err = l.Compact()
 					return err
 				})
@@ -38,6 +38,14 @@ func (a *app) compactCommand() *cobra.Command {
 	}
 	a.keepFlags(c)
 	return c
+}
+
+// shareWritten is how much of the snapshot under way is written.
+func shareWritten(l *ledger.Embedded) func() float64 {
+	return func() float64 {
+		s := l.SnapshotStat()
+		return float64(s.Written) / float64(max(s.Due, s.Written, 1))
+	}
 }
 
 func (a *app) statCommand() *cobra.Command {
@@ -71,7 +79,9 @@ func (a *app) stat(c *cobra.Command, l *ledger.View) error {
 			"amnesia": s.Amnesia, "oldest_unsettled": oldest, "log_bytes": s.Log.Bytes, "log_segments": s.Log.Segments,
 			"first_lsn": s.Log.First, "durable_lsn": s.Log.Durable, "open_seconds": s.Open.Seconds(),
 			"keys_from_lsn": s.KeysFrom, "results_from_lsn": s.ResultsFrom,
-			"index_bytes": s.Index.Allocated + s.Index.Tables, "index_live_bytes": s.Index.Live,
+			"snapshot_lsn": s.Snapshots.LSN, "snapshot_entries": s.Snapshots.Entries, "snapshot_bytes": s.Snapshots.Bytes,
+			"snapshot_deltas": s.Snapshots.Deltas,
+			"index_bytes":     s.Index.Allocated + s.Index.Tables, "index_live_bytes": s.Index.Live,
 		})
 	}
 	out := c.OutOrStdout()
@@ -81,6 +91,11 @@ func (a *app) stat(c *cobra.Command, l *ledger.View) error {
 		fmt.Fprintf(out, "oldest      unsettled for %s\n", age(oldest))
 	}
 	fmt.Fprintf(out, "log         LSN %d to %d, %s in %d segments\n", s.Log.First, s.Log.Durable, size(s.Log.Bytes), s.Log.Segments)
+	if n := s.Snapshots.Deltas; n > 0 {
+		fmt.Fprintf(out, "snapshots   a base and %d deltas to LSN %d, the last one %d entries, %s\n", n, s.Snapshots.LSN, s.Snapshots.Entries, size(s.Snapshots.Bytes))
+	} else if s.Snapshots.LSN > 0 {
+		fmt.Fprintf(out, "snapshots   a base at LSN %d, %d entries, %s\n", s.Snapshots.LSN, s.Snapshots.Entries, size(s.Snapshots.Bytes))
+	}
 	fmt.Fprintf(out, "memory      %s for settled keys, %s of it keys and results\n", size(int64(s.Index.Allocated+s.Index.Tables)), size(int64(s.Index.Live)))
 	fmt.Fprintf(out, "open        for %s so far\n", s.Open.Round(time.Minute))
 	if s.KeysFrom > 0 {

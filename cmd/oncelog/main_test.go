@@ -500,8 +500,12 @@ func TestDumpAndCompact(t *testing.T) {
 			t.Errorf("compact: %+v", r)
 		}
 	}
-	if v := object(t, run(t, "", "stat", "--dir", dir, "--json").out); v["keys"] != 5.0 || v["unsettled"] != 0.0 {
+	if v := object(t, run(t, "", "stat", "--dir", dir, "--json").out); v["keys"] != 5.0 || v["unsettled"] != 0.0 ||
+		v["snapshot_entries"] != 5.0 || v["snapshot_deltas"] != 0.0 || v["snapshot_lsn"].(float64) < 10 || v["snapshot_bytes"].(float64) <= 0 {
 		t.Errorf("stat: %v", v)
+	}
+	if r := run(t, "", "stat", "--dir", dir); !strings.Contains(r.out, "snapshots   a base at LSN ") {
+		t.Errorf("stat says nothing of the snapshot: %s", r.out)
 	}
 	run(t, "", append(do(dir, "3"), "--", "false")...).wants(t, 0, "\xff")
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // progress runs f and, where w is a terminal and it takes over a second, shows
-// that it goes on.
-func progress(w io.Writer, what string, f func() error) error {
+// that it goes on, and how much is done where share, from 0 to 1, is known.
+func progress(w io.Writer, what string, share func() float64, f func() error) error {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return f()
@@ -27,9 +27,15 @@ func progress(w io.Writer, what string, f func() error) error {
 				fmt.Fprint(w, "\r\x1b[K")
 				return
 			case <-tick.C:
-				if d := time.Since(start); d > time.Second {
-					fmt.Fprintf(w, "\r%s … %v", what, d.Round(100*time.Millisecond))
+				d := time.Since(start)
+				if d <= time.Second {
+					continue
 				}
+				done := ""
+				if share != nil {
+					done = fmt.Sprintf(" %3.0f %%", 100*share())
+				}
+				fmt.Fprintf(w, "\r%s …%s %v", what, done, d.Round(100*time.Millisecond))
 			}
 		}
 	}()

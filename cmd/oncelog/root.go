@@ -109,7 +109,7 @@ func (a *app) view(c *cobra.Command, f func(*ledger.View) error) error {
 		return err
 	}
 	var v *ledger.View
-	err := progress(c.ErrOrStderr(), "reading "+a.dir, func() (err error) {
+	err := progress(c.ErrOrStderr(), "reading "+a.dir, nil, func() (err error) {
 		v, err = ledger.OpenView(a.dir, ledger.Options{})
 		return err
 	})

@@ -60,7 +60,7 @@ was decided), 0 if all is sound. A torn tail is what a crash leaves, and no dama
 				return err
 			}
 			var v ledger.Verdict
-			err := progress(c.ErrOrStderr(), "verifying "+a.dir, func() (err error) {
+			err := progress(c.ErrOrStderr(), "verifying "+a.dir, nil, func() (err error) {
 				v, err = ledger.Verify(a.dir, ledger.Options{})
 				return err
 			})
