@@ -134,6 +134,11 @@ func readFormat(fsys durable.FS, dir string) (format, error) {
 // has lost it. What an interrupted creation left, FORMAT.new beside it, is no
 // ledger: nothing was ever accepted there.
 func checkUnused(fsys durable.FS, dir string) error {
+	if backup, err := isBackup(fsys, dir); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	} else if backup {
+		return fmt.Errorf("ledger: %s holds a backup; `oncelog restore --from %s --dir DIR` makes a ledger of it: %w", dir, dir, ErrNoLedger)
+	}
 	if _, err := fsys.Stat(filepath.Join(dir, newFormatName)); err == nil {
 		return nil
 	}

@@ -44,9 +44,16 @@ type Options struct {
 	// markers of new keys are refused with ErrFull. It is looked at every second.
 	// Defaults to no limit.
 	MaxMemory int64
+	// Progress, where it is set, is called again and again while a ledger is opened,
+	// viewed, backed up or restored, by one goroutine at a time, at least once for
+	// each file. It must not block.
+	Progress func(Progress)
 	// FS is the file system. Defaults to the operating system's.
 	FS durable.FS
 }
+
+// Progress is how far an opening, a backup or a restoration has got.
+type Progress = recovery.Progress
 
 // Retention bounds what is kept of settled keys; unsettled ones, and those that show a
 // conflict, are always kept. A key that was let go is fresh again: an item that its
@@ -145,7 +152,11 @@ func takeLock(dir string, o Options, mkdir bool) (durable.File, error) {
 		// Before the lock, so that a directory which is none gets no LOCK.
 		return nil, err
 	}
-	path := filepath.Join(dir, lockName)
+	return waitLock(filepath.Join(dir, lockName), o)
+}
+
+// waitLock takes the lock of a file, and says in it who has it.
+func waitLock(path string, o Options) (durable.File, error) {
 	ctx, stop := context.WithTimeout(context.Background(), o.LockWait)
 	defer stop()
 	for {
@@ -164,7 +175,7 @@ func takeLock(dir string, o Options, mkdir bool) (durable.File, error) {
 	}
 }
 
-// lockPoll is how often a waiting Open looks for the lock.
+// lockPoll is how often waitLock looks for the lock.
 const lockPoll = 10 * time.Millisecond
 
 type ownership struct {
@@ -205,18 +216,8 @@ func owner(fsys durable.FS, path string) string {
 // create lays out a ledger. Commit point: the rename of FORMAT.new to FORMAT;
 // before it the directory is no ledger, and the next creation starts over.
 func create(dir string, o Options) error {
-	if _, err := o.FS.Stat(filepath.Join(dir, formatName)); err == nil {
-		return fmt.Errorf("ledger: %s holds one already: %w", dir, ErrExists)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	if err := checkUnused(o.FS, dir); err != nil {
+	if err := checkFree(o.FS, dir); err != nil {
 		return err
-	}
-	// An earlier creation that was cut off may have made the directory without
-	// making its name durable.
-	if err := o.FS.SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
-		return fmt.Errorf("ledger: %w", err)
 	}
 	f := newFormat(o.Store)
 	begun := filepath.Join(dir, newFormatName)
@@ -236,6 +237,24 @@ func create(dir string, o Options) error {
 		return err
 	}
 	if err := durable.Move(o.FS, begun, filepath.Join(dir, formatName)); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	return nil
+}
+
+// checkFree makes sure that a directory is free for a new ledger.
+func checkFree(fsys durable.FS, dir string) error {
+	if _, err := fsys.Stat(filepath.Join(dir, formatName)); err == nil {
+		return fmt.Errorf("ledger: %s holds one already: %w", dir, ErrExists)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if err := checkUnused(fsys, dir); err != nil {
+		return err
+	}
+	// An earlier creation that was cut off may have made the directory without
+	// making its name durable.
+	if err := fsys.SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	return nil
@@ -274,15 +293,18 @@ func logOptions(dir string, f format, o Options) wal.Options {
 	}
 }
 
+func recoveryOptions(dir string, f format, o Options) recovery.Options {
+	return recovery.Options{FS: o.FS, Log: logOptions(dir, f, o), Snapshots: filepath.Join(dir, snapshotsName),
+		ID: f.id(), Seed: f.seed(), Progress: o.Progress}
+}
+
 // open recovers the ledger whose lock is held and begins an epoch.
 func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 	f, err := readFormat(o.FS, dir)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	log, book, report, err := recovery.Run(recovery.Options{
-		FS: o.FS, Log: logOptions(dir, f, o), Snapshots: filepath.Join(dir, snapshotsName), ID: f.id(), Seed: f.seed(),
-	})
+	log, book, report, err := recovery.Run(recoveryOptions(dir, f, o))
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oncelog/oncelog/index"
 	"github.com/oncelog/oncelog/journal"
+	"github.com/oncelog/oncelog/wal"
 )
 
 // Resolve records an operator's decision; see [Ledger]. A landed key is then
@@ -63,12 +64,17 @@ func (l *Embedded) SetAmnesia(lost bool, reason string) error {
 		return err
 	}
 	r := journal.Record{Kind: journal.KindAmnesia, Landed: lost, Time: now(), Note: clip(reason)}
-	t, err := l.log.Append(r.AppendTo(nil), 0)
-	if err == nil {
-		err = t.Wait()
-	}
-	if err != nil {
+	if err := appendAndWait(l.log, &r); err != nil {
 		return fmt.Errorf("ledger: %s: %w", l.dir, err)
 	}
 	return nil
+}
+
+// appendAndWait makes a record without a key durable.
+func appendAndWait(log *wal.Log, r *journal.Record) error {
+	t, err := log.Append(r.AppendTo(nil), 0)
+	if err != nil {
+		return err
+	}
+	return t.Wait()
 }

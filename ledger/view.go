@@ -47,7 +47,7 @@ func OpenView(dir string, o Options) (*View, error) {
 		if v.owned, err = owned(o.FS, dir); err != nil {
 			return nil, err
 		}
-		v.book, v.report, err = recovery.Inspect(v.parts(o))
+		v.book, v.report, err = recovery.Inspect(recoveryOptions(dir, f, o))
 		// What is being written, or removed, while it is read is no damage; read
 		// again, a damage is still there.
 		again := errors.Is(err, fs.ErrNotExist) || v.owned && err != nil
@@ -63,11 +63,6 @@ func OpenView(dir string, o Options) (*View, error) {
 		v.epoch++
 	}
 	return v, nil
-}
-
-func (v *View) parts(o Options) recovery.Options {
-	return recovery.Options{FS: v.fs, Log: logOptions(v.dir, v.format, o), Snapshots: filepath.Join(v.dir, snapshotsName),
-		ID: v.format.id(), Seed: v.format.seed()}
 }
 
 // owned reports whether a process owns the directory. Taking the lock for a moment
@@ -128,7 +123,7 @@ func (v *View) Stat() (Stat, error) {
 func (v *View) Records(from uint64) iter.Seq2[wal.Record, error] {
 	return func(yield func(wal.Record, error) bool) {
 		enough := errors.New("enough")
-		_, err := wal.Inspect(v.parts(Options{FS: v.fs}).Log, func(r wal.Record) error {
+		_, err := wal.Inspect(logOptions(v.dir, v.format, Options{FS: v.fs}), func(r wal.Record) error {
 			if r.LSN >= from && !yield(r, nil) {
 				return enough
 			}

@@ -23,6 +23,8 @@ type Options struct {
 	Snapshots string      // directory
 	ID        [16]byte    // of the ledger
 	Seed      uint64      // of the index
+
+	Progress func(Progress) // told how far it has got, by one goroutine at a time; may be nil
 }
 
 // A Report says what a recovery found and did.
@@ -37,6 +39,8 @@ type Report struct {
 	InDoubt     int             // accepted attempts whose owner is gone, and keys in doubt
 	Unsettled   int             // keys in the journal, those in doubt included
 	Epoch       uint64          // of the last owner
+	Amnesia     bool            // acknowledged records are known to be lost: unknown keys are in doubt
+	Reason      string          // who said so and why
 	Elapsed     time.Duration   // of the whole recovery
 }
 
@@ -45,12 +49,13 @@ type Report struct {
 // lock.
 func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 	start := time.Now()
-	r := &Report{}
-	book, err := load(o, r)
+	r, t := &Report{}, &tracker{tell: o.Progress}
+	book, err := load(o, r, t)
 	if err != nil {
 		return nil, nil, r, err
 	}
 	o.Log.Apply = book.Apply
+	o.Log.Read = func(bytes int64) { t.log(bytes, r.Records) }
 	replay := newReplayer(r, book)
 	log, found, err := wal.Open(o.Log, replay.visit)
 	r.Log = found
@@ -68,7 +73,7 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 
 // load fills a book from the chain of sound snapshots that reaches furthest, or leaves
 // it empty.
-func load(o Options, r *Report) (*index.Book, error) {
+func load(o Options, r *Report, t *tracker) (*index.Book, error) {
 	found, err := snapshot.List(o.FS, o.Snapshots)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("recovery: %w", err)
@@ -78,7 +83,10 @@ func load(o Options, r *Report) (*index.Book, error) {
 		// A fresh book each time: one that a damaged file half filled is thrown away.
 		book := index.NewBook(o.Seed)
 		r.Chain, r.Snapshot, r.SnapshotLSN, r.Entries = nil, "", 0, 0
-		damaged, err := r.loadChain(o, book, chain)
+		if err := t.begin(o, chain); err != nil {
+			return nil, fmt.Errorf("recovery: %w", err)
+		}
+		damaged, err := r.loadChain(o, book, chain, t)
 		if err == nil {
 			return book, nil
 		}
@@ -88,13 +96,13 @@ func load(o Options, r *Report) (*index.Book, error) {
 }
 
 // loadChain fills a book from a chain, and says which file failed it.
-func (r *Report) loadChain(o Options, book *index.Book, chain snapshot.Chain) (snapshot.File, error) {
+func (r *Report) loadChain(o Options, book *index.Book, chain snapshot.Chain, t *tracker) (snapshot.File, error) {
 	for _, f := range chain {
-		begin, put := func(h snapshot.Header) { book.Expect(h.About) }, book.Load
+		v := snapshot.Visitor{Begin: func(h snapshot.Header) { book.Expect(h.About) }, Entry: book.Load, Read: t.entries}
 		if f.From != 0 {
-			begin, put = nil, book.Merge
+			v.Begin, v.Entry = nil, book.Merge
 		}
-		info, err := snapshot.Load(o.FS, f.Path, o.ID, runtime.GOMAXPROCS(0), begin, put)
+		info, err := snapshot.Load(o.FS, f.Path, o.ID, runtime.GOMAXPROCS(0), v)
 		if err != nil {
 			return f, err
 		}
@@ -137,12 +145,13 @@ func (r *Report) ends(last uint64) error {
 // again.
 func Inspect(o Options) (*index.Book, *Report, error) {
 	start := time.Now()
-	r := &Report{}
-	book, err := load(o, r)
+	r, t := &Report{}, &tracker{tell: o.Progress}
+	book, err := load(o, r, t)
 	if err != nil {
 		return nil, r, err
 	}
 	replay := newReplayer(r, book)
+	o.Log.Read = func(bytes int64) { t.log(bytes, r.Records) }
 	r.Log, err = wal.Inspect(o.Log, replay.visit)
 	if replayed := replay.finish(); err == nil {
 		err = replayed
@@ -159,7 +168,8 @@ func Inspect(o Options) (*index.Book, *Report, error) {
 }
 
 func (r *Report) count(book *index.Book) {
-	r.Epoch = book.Ledgerwide().Epoch
+	w := book.Ledgerwide()
+	r.Epoch, r.Amnesia, r.Reason = w.Epoch, w.Amnesia, w.Reason
 	for _, k := range book.Journal() {
 		r.Unsettled++
 		if s := k.Entry.StateIn(r.Epoch + 1); s == journal.InDoubt {

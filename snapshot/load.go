@@ -14,16 +14,26 @@ import (
 	"github.com/oncelog/oncelog/internal/durable"
 )
 
-// Load reads a snapshot, tells begin what it is, and gives every entry to put,
-// from several goroutines at once. begin may be nil. key and value are valid during
-// the call. When it fails put has been called for some entries: throw away what they
-// filled. ErrCorrupt where the file is not sound, or not of this ledger.
-func Load(fsys durable.FS, path string, id [16]byte, workers int, begin func(Header), put func(key, value []byte) error) (Info, error) {
+// A Visitor takes what Load reads.
+type Visitor struct {
+	// Begin is told what the snapshot is, before anything else. It may be nil.
+	Begin func(Header)
+	// Entry is given every entry, from several goroutines at once. key and value are
+	// valid during the call.
+	Entry func(key, value []byte) error
+	// Read is told, by one goroutine at a time, how many bytes and entries more
+	// were read. It may be nil.
+	Read func(bytes int64, entries uint64)
+}
+
+// Load reads a snapshot. When it fails the visitor has been given some entries: throw
+// away what they filled. ErrCorrupt where the file is not sound, or not of this ledger.
+func Load(fsys durable.FS, path string, id [16]byte, workers int, v Visitor) (Info, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot: %w", err)
 	}
-	info, err := load(f, path, id, workers, begin, put)
+	info, err := load(f, path, id, workers, v)
 	if closeErr := f.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("snapshot: %w", closeErr)
 	}
@@ -32,7 +42,7 @@ func Load(fsys durable.FS, path string, id [16]byte, workers int, begin func(Hea
 
 // Verify is Load without the entries.
 func Verify(fsys durable.FS, path string, id [16]byte) (Info, error) {
-	return Load(fsys, path, id, 1, nil, func([]byte, []byte) error { return nil })
+	return Load(fsys, path, id, 1, Visitor{Entry: func([]byte, []byte) error { return nil }})
 }
 
 // job is a block that was read and checked, for a worker to decode.
@@ -43,15 +53,15 @@ type job struct {
 	data    []byte
 }
 
-func load(f durable.File, path string, id [16]byte, workers int, begin func(Header), put func(key, value []byte) error) (Info, error) {
+func load(f durable.File, path string, id [16]byte, workers int, v Visitor) (Info, error) {
 	size, err := f.Size()
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot: %w", err)
 	}
-	r := &reader{path: path, begin: begin, in: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20), size: size}
+	r := &reader{path: path, visitor: v, in: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20), size: size}
 	jobs := make(chan job, 2*workers)
 	stop := make(chan struct{})
-	p := &pool{path: path, put: put, jobs: jobs, stop: stop}
+	p := &pool{path: path, put: v.Entry, jobs: jobs, stop: stop}
 	for range workers {
 		p.workers.Go(p.work)
 	}
@@ -130,7 +140,7 @@ func (p *pool) entries(j *job, content []byte) error {
 // anything on.
 type reader struct {
 	path     string
-	begin    func(Header)
+	visitor  Visitor
 	in       *bufio.Reader
 	size     int64
 	offset   int64
@@ -160,14 +170,17 @@ func (r *reader) read(id [16]byte, jobs chan<- job, stop <-chan struct{}) (Info,
 	if info.Header, err = r.header(id); err != nil {
 		return info, err
 	}
-	if r.begin != nil {
-		r.begin(info.Header)
+	if r.visitor.Begin != nil {
+		r.visitor.Begin(info.Header)
 	}
 	var blocks uint64
-	for {
+	for from := int64(0); ; from = r.offset {
 		j, end, err := r.block(&info, blocks)
 		if err != nil || end {
 			return info, err
+		}
+		if r.visitor.Read != nil {
+			r.visitor.Read(r.offset-from, uint64(j.count))
 		}
 		blocks++
 		info.Entries += uint64(j.count)

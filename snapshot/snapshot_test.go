@@ -44,7 +44,7 @@ func sorted(entries map[string]string) iter.Seq2[[]byte, []byte] {
 func contents(t interface{ Fatal(...any) }, fs durable.FS, path string, workers int) (map[string]string, Info) {
 	got := map[string]string{}
 	var mu sync.Mutex
-	info, err := Load(fs, path, testID, workers, nil, func(k, v []byte) error {
+	info, err := Load(fs, path, testID, workers, Visitor{Entry: func(k, v []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, again := got[string(k)]; again {
@@ -52,7 +52,7 @@ func contents(t interface{ Fatal(...any) }, fs durable.FS, path string, workers 
 		}
 		got[string(k)] = string(v)
 		return nil
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ type Options struct {
 	// before its caller is told. data is valid during the call. An error stops
 	// the log. It may be nil.
 	Apply func(lsn uint64, data []byte) error
+	// Read is told, while a log is opened or inspected, of each file that was read,
+	// and how many bytes it has. It may be nil.
+	Read func(bytes int64)
 }
 
 const defaultSegmentSize = 8 << 20
@@ -114,7 +117,7 @@ func Open(o Options, visit func(Record) error) (*Log, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit)}
+	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit), read: readProgress(o.Read)}
 	found, err := s.run()
 	if err != nil {
 		return nil, nil, err

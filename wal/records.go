@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"path/filepath"
 
 	"github.com/oncelog/oncelog/internal/durable"
 )
@@ -104,8 +105,35 @@ func blockRecords(h header, payload []byte, from, to uint64, yield func(Record, 
 // fs.ErrNotExist, after which Inspect may be called again. What is wrong is a
 // [*CorruptError], or what visit returned.
 func Inspect(o Options, visit func(Record) error) (*Report, error) {
-	lay, err := layoutOf(o.Store)
-	if err != nil {
+	return inspect(o, scanner{visit: blockVisitor(visit), read: readProgress(o.Read)})
+}
+
+// A Segment is one file of a log, as a copy of the log needs it.
+type Segment struct {
+	Name  string // of the file in the log's directory
+	First uint64 // LSN of its first record
+	Last  uint64
+	// Data is what is sound of the file, from its beginning on: its header, if it
+	// has one, and whole blocks.
+	Data []byte
+}
+
+// Segments is Inspect for who copies the log: it calls visit with each segment that
+// holds records, oldest first. What it has given is a log that Open accepts, with the
+// same ID and Store and no watermark, once it has returned nil.
+func Segments(o Options, visit func(Segment) error) (*Report, error) {
+	return inspect(o, scanner{read: func(seg *segment, data []byte) error {
+		if seg.blocks == 0 {
+			return nil
+		}
+		return visit(Segment{filepath.Base(seg.path), seg.first, seg.last, data[:seg.end]})
+	}})
+}
+
+// inspect runs a scanner, of which the hooks are set.
+func inspect(o Options, s scanner) (*Report, error) {
+	var err error
+	if s.lay, err = layoutOf(o.Store); err != nil {
 		return nil, err
 	}
 	// The watermark comes first: read later, it could name what was written
@@ -114,7 +142,7 @@ func Inspect(o Options, visit func(Record) error) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit)}
+	s.fs, s.dir, s.id = o.FS, o.Dir, o.ID
 	found, err := s.run()
 	if err != nil {
 		return nil, err
@@ -123,6 +151,17 @@ func Inspect(o Options, visit func(Record) error) (*Report, error) {
 		return nil, err
 	}
 	return newReport(found, m), nil
+}
+
+// readProgress makes a hook of Options.Read.
+func readProgress(read func(bytes int64)) func(*segment, []byte) error {
+	if read == nil {
+		return nil
+	}
+	return func(_ *segment, data []byte) error {
+		read(int64(len(data)))
+		return nil
+	}
 }
 
 // blockVisitor is a visitor of blocks that gives their records to visit.

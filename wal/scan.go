@@ -35,7 +35,8 @@ type scanner struct {
 	dir   string
 	id    [16]byte
 	lay   layout
-	visit func(h header, payload []byte) error // of each sound block; may be nil
+	visit func(h header, payload []byte) error  // of each sound block; may be nil
+	read  func(seg *segment, data []byte) error // of each segment, once its blocks were visited; may be nil
 	found scanned
 }
 
@@ -59,6 +60,11 @@ func (s *scanner) run() (*scanned, error) {
 		}
 		if err := s.segment(i, data); err != nil {
 			return nil, err
+		}
+		if s.read != nil {
+			if err := s.read(seg, data); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if f.blocks == 0 {

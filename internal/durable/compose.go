@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -25,8 +26,14 @@ const TempSuffix = ".tmp"
 //	rename path.tmp path
 //	syncdir of path
 func WriteFile(fsys FS, path string, data []byte) error {
+	return CopyFile(fsys, path, bytes.NewReader(data))
+}
+
+// CopyFile is WriteFile of what a reader yields. When reading fails, nothing is
+// written.
+func CopyFile(fsys FS, path string, from io.Reader) error {
 	temp := path + TempSuffix
-	if err := writeTemp(fsys, temp, data); err != nil {
+	if err := writeTemp(fsys, temp, from); err != nil {
 		return fmt.Errorf("durable: write %s: %w", path, err)
 	}
 	if err := fsys.Rename(temp, path); err != nil {
@@ -40,7 +47,7 @@ func WriteFile(fsys FS, path string, data []byte) error {
 }
 
 // writeTemp leaves a synced file with the given content, or none.
-func writeTemp(fsys FS, temp string, data []byte) error {
+func writeTemp(fsys FS, temp string, from io.Reader) error {
 	f, err := fsys.Create(temp)
 	if errors.Is(err, fs.ErrExist) {
 		if err := fsys.Remove(temp); err != nil {
@@ -51,7 +58,7 @@ func writeTemp(fsys FS, temp string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, from)
 	if err == nil {
 		err = f.Sync()
 	}
