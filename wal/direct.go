@@ -67,6 +67,8 @@ func (directLayout) frame(data []byte, off int, s *segment) (block, length int, 
 	return off + framePrefix, -1, false
 }
 
+func (directLayout) prefix(int) int { return framePrefix }
+
 // sealed: the next segment is made ahead of its turn.
 func (directLayout) sealed() bool { return false }
 

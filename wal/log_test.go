@@ -567,3 +567,69 @@ func TestPoisoned(t *testing.T) {
 		}
 	})
 }
+
+// TestTornPrefix: a power cut may leave the last block and not the prefix of its frame,
+// where they are in different sectors. It is torn. In one sector it is corrupt, and
+// so it is where a block follows.
+func TestTornPrefix(t *testing.T) {
+	eachStore(t, func(t *testing.T, o Options) {
+		o.SegmentSize = 1 << 20
+		lay, err := layoutOf(o.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := create(t, o)
+		at := map[int]bool{} // offsets in a sector at which blocks began
+		for lsn := uint64(2); lsn < 1200; lsn++ {
+			rec := bytes.Repeat([]byte{'x'}, 20+int(lsn%37))
+			ticket, err := l.Append(rec, 0)
+			if err == nil {
+				err = ticket.Wait()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			seg := l.store.list()[0]
+			n := framePrefix
+			if o.Store == StoreTidwall {
+				n = 1
+			}
+			block := seg.end - (headerSize + 1 + len(rec))
+			if k := block % sector; k > n || at[k] {
+				continue
+			}
+			at[block%sector] = true
+			data, err := os.ReadFile(seg.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scan := func(damage func(data []byte)) error {
+				bad := append(bytes.Clone(data), 0)
+				damage(bad)
+				s := scanner{id: o.ID, lay: lay, found: scanned{segments: []segment{{path: seg.path, number: seg.number}}}}
+				return s.segment(0, bad)
+			}
+			torn := scan(func(data []byte) { clear(data[block-n : max(block/sector*sector, block-n)]) })
+			if torn != nil {
+				t.Errorf("LSN %d at byte %d: %v", lsn, block, torn)
+			}
+			rot := scan(func(data []byte) { clear(data[block-n : block]) })
+			if apart := block%sector < n; apart == (rot != nil) {
+				t.Errorf("LSN %d at byte %d, in another sector than its prefix: %v: %v", lsn, block, apart, rot)
+			}
+			// Something between: no crash leaves that.
+			if err := scan(func(data []byte) {
+				copy(data[block+1:], data[block:seg.end])
+				clear(data[block-n : block+1])
+			}); err == nil {
+				t.Errorf("LSN %d at byte %d: a byte more is a tear", lsn, block)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if len(at) != map[StoreKind]int{StoreTidwall: 2, StoreDirect: 9}[o.Store] {
+			t.Errorf("blocks began at %v of a sector", at)
+		}
+	})
+}

@@ -172,7 +172,7 @@ func (s *scanner) provesCorrupt(i int, data []byte, from int) error {
 			return nil
 		}
 		off += next
-		if h, reason := parseBlock(s.id, data[off:]); reason == "" && h.last() > f.last {
+		if h, reason := parseBlock(s.id, data[off:]); reason == "" && h.last() > f.last && !s.tornPrefix(h, off, from) {
 			at := f.tear
 			if at == nil {
 				at = &tear{segment: i, offset: from, reason: "no block"}
@@ -181,6 +181,18 @@ func (s *scanner) provesCorrupt(i int, data []byte, from int) error {
 				at.reason, h.first, off, f.segments[i].path))
 		}
 	}
+}
+
+// sector is what a power cut leaves old or new as a whole.
+const sector = 512
+
+// tornPrefix reports whether a sound block is the one that is due, and only its frame's
+// prefix is not: a power cut in the middle of its write leaves that where the two are
+// in different sectors. Nothing is missing before it, so it proves nothing; and it was
+// not acknowledged, or both sectors would be there.
+func (s *scanner) tornPrefix(h header, off, from int) bool {
+	n := s.lay.prefix(h.size())
+	return s.unfit(h, -1) == "" && off == from+n && off%sector < n
 }
 
 func (s *scanner) corruptAt(t *tear, reason string) error {

@@ -51,6 +51,8 @@ type layout interface {
 	// frame says where the block of the frame at off begins, and how long the
 	// frame says that it is, -1 for no word; or that the frames end at off.
 	frame(data []byte, off int, s *segment) (block, length int, end bool)
+	// prefix is how many bytes a frame has in front of a block of a size.
+	prefix(size int) int
 	// sealed reports that a segment's file is only made once the one before is
 	// synced in full.
 	sealed() bool

@@ -43,6 +43,8 @@ func (tidwallLayout) frame(data []byte, off int, _ *segment) (block, length int,
 	return off + w, int(n), false
 }
 
+func (tidwallLayout) prefix(size int) int { return uvarintLen(uint64(size)) }
+
 // sealed: the dependency syncs and closes a segment before it makes the next.
 func (tidwallLayout) sealed() bool { return true }
 
