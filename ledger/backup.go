@@ -158,7 +158,9 @@ func (b *backup) copy() (Manifest, error) {
 	if err := b.measure(); err != nil {
 		return Manifest{}, err
 	}
-	if err := b.keep(formatName, b.format.encode()); err != nil {
+	f := b.format
+	f.Log = ""
+	if err := b.keep(formatName, f.encode()); err != nil {
 		return Manifest{}, err
 	}
 	// The snapshots come before the log: one that is taken meanwhile lets go of
@@ -181,7 +183,7 @@ func (b *backup) copy() (Manifest, error) {
 
 // measure counts the bytes that are there to be copied.
 func (b *backup) measure() error {
-	for _, name := range []string{walName, snapshotsName} {
+	for _, name := range []string{b.format.logName(), snapshotsName} {
 		files, err := b.fs.ReadDir(filepath.Join(b.dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("ledger: %w", err)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -24,9 +25,10 @@ const formatVersion = 1
 // the ledger is created. Sum is xxhash64 over the line without it, in hex.
 type format struct {
 	Version int           `json:"format"`
-	ID      string        `json:"id"`    // 128 random bits in hex
-	Store   wal.StoreKind `json:"store"` // the segment store
-	Seed    string        `json:"seed"`  // 64 random bits in hex, of the index's hash
+	ID      string        `json:"id"`            // 128 random bits in hex
+	Store   wal.StoreKind `json:"store"`         // the segment store
+	Seed    string        `json:"seed"`          // 64 random bits in hex, of the index's hash
+	Log     string        `json:"log,omitempty"` // directory of the log: empty for wal/, or wal2/ after a migration
 	Sum     string        `json:"sum,omitempty"`
 }
 
@@ -44,6 +46,20 @@ func newFormat(store wal.StoreKind) format {
 func (f format) id() (id [16]byte) {
 	hex.Decode(id[:], []byte(f.ID)) // parseFormat has checked it
 	return id
+}
+
+// logName is the directory of the log.
+func (f format) logName() string { return cmp.Or(f.Log, walName) }
+
+// migrated is the format after a migration to another store.
+func (f format) migrated(to wal.StoreKind) format {
+	f.Store = to
+	if f.Log == "" {
+		f.Log = otherWalName
+	} else {
+		f.Log = ""
+	}
+	return f
 }
 
 func (f format) seed() uint64 {
@@ -82,6 +98,9 @@ func parseFormat(path string, b []byte) (format, error) {
 	if !bytes.Equal(b, f.encode()) {
 		return f, damaged(path, "its checksum is %q, its content's is %q", f.Sum, f.sum())
 	}
+	if f.Log != "" && f.Log != otherWalName {
+		return f, damaged(path, "its log is in %q", f.Log)
+	}
 	for _, h := range [...]struct {
 		name, hex string
 		bytes     int
@@ -103,6 +122,7 @@ const (
 	formatName     = "FORMAT"
 	newFormatName  = "FORMAT.new" // of a ledger whose creation is under way
 	walName        = "wal"
+	otherWalName   = "wal2" // the log's directory after a migration, and after the next one wal again
 	snapshotsName  = "snapshots"
 	quarantineName = "quarantine"
 	watermarkName  = "durable"
@@ -142,7 +162,7 @@ func checkUnused(fsys durable.FS, dir string) error {
 	if _, err := fsys.Stat(filepath.Join(dir, newFormatName)); err == nil {
 		return nil
 	}
-	for _, name := range []string{walName, snapshotsName} {
+	for _, name := range []string{walName, otherWalName, snapshotsName} {
 		left, err := fsys.ReadDir(filepath.Join(dir, name))
 		if err == nil && len(left) > 0 {
 			return fmt.Errorf("ledger: %s has no %s but %s/ holds %d files, %s first: a ledger has lost its %s; "+

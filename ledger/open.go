@@ -283,7 +283,7 @@ func makeEmpty(fsys durable.FS, dir string) error {
 func logOptions(dir string, f format, o Options) wal.Options {
 	return wal.Options{
 		FS:          o.FS,
-		Dir:         filepath.Join(dir, walName),
+		Dir:         filepath.Join(dir, f.logName()),
 		Quarantine:  filepath.Join(dir, quarantineName),
 		Watermark:   filepath.Join(dir, watermarkName),
 		Reserve:     filepath.Join(dir, reserveName),
@@ -307,6 +307,11 @@ func open(dir string, o Options, lock durable.File) (*Embedded, error) {
 	log, book, report, err := recovery.Run(recoveryOptions(dir, f, o))
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
+	}
+	// Only now that the log which FORMAT names is known to be whole: it might be
+	// an old copy of FORMAT that was put back.
+	if err := removeLog(o.FS, dir, f.migrated(f.Store)); err != nil {
+		return nil, errors.Join(err, log.Close(), lock.Close())
 	}
 	// A copy that leaves out empty directories has left out this one, if no snapshot
 	// was taken yet; where one was, recovery has missed it by now.

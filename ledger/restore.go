@@ -62,6 +62,9 @@ func (r *restoration) run(m *Manifest, reason string) error {
 			return fmt.Errorf("ledger: %w", err)
 		}
 	}
+	if err := removeLog(r.fs, r.dir, format{Log: otherWalName}); err != nil {
+		return err
+	}
 	for _, name := range []string{watermarkName, reserveName} {
 		if err := durable.Remove(r.fs, filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("ledger: %w", err)

@@ -40,11 +40,11 @@ func (a *app) compactCommand() *cobra.Command {
 	return c
 }
 
-// shareWritten is how much of the snapshot under way is written.
-func shareWritten(l *ledger.Embedded) func() float64 {
-	return func() float64 {
+// shareWritten shows how much of the snapshot under way is written.
+func shareWritten(l *ledger.Embedded) func(time.Duration) string {
+	return func(time.Duration) string {
 		s := l.SnapshotStat()
-		return float64(s.Written) / float64(max(s.Due, s.Written, 1))
+		return bar(float64(s.Written) / float64(max(s.Due, s.Written, 1)))
 	}
 }
 

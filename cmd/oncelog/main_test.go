@@ -573,3 +573,58 @@ func TestRepair(t *testing.T) {
 		t.Errorf("verify after a repair: %+v", r)
 	}
 }
+
+// TestBackup backs a ledger up while a process owns it, and restores the copy.
+func TestBackup(t *testing.T) {
+	dir := state(t)
+	to, again := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "again")
+	run(t, "", append(do(dir, "before"), "--", "echo", "done")...).wants(t, 0, "done\n")
+	l, err := ledger.Open(dir, ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := object(t, run(t, "", "backup", "--dir", dir, "--to", to, "--json").out)
+	if v["lsn"] != float64(l.Report().Log.Last+1) || v["files"] != float64(2) {
+		t.Errorf("backup: %v", v)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", append(do(dir, "after"), "--", "echo", "done")...).wants(t, 0, "done\n")
+	for _, words := range [][]string{{"backup", "--dir", dir}, {"restore", "--dir", again, "--from", to}, {"restore", "--dir", again, "--reason", "why"}} {
+		if r := run(t, "", words...); r.code != 2 {
+			t.Errorf("%v: %+v", words, r)
+		}
+	}
+	for _, words := range [][]string{{"backup", "--dir", dir, "--to", dir}, {"restore", "--dir", dir, "--from", to, "--reason", "why"},
+		{"restore", "--dir", again, "--from", dir, "--reason", "why"}, {"ls", "--dir", to}} {
+		if r := run(t, "", words...); r.code != 20 || r.stderr == "" {
+			t.Errorf("%v: %+v", words, r)
+		}
+	}
+	if r := run(t, "", "restore", "--dir", again, "--from", to, "--reason", "disk sdb died"); r.code != 0 || !strings.HasPrefix(r.out, "restored the backup of ") {
+		t.Errorf("restore: %+v", r)
+	}
+	run(t, "", append(do(again, "before"), "--", "false")...).wants(t, 0, "done\n")
+	r := run(t, "", append(do(again, "after"), "--", "echo", "twice")...)
+	r.wants(t, 10, "")
+	if !strings.Contains(r.stderr, "has lost records (restored from the backup of") || !strings.Contains(r.stderr, "disk sdb died") {
+		t.Errorf("opening does not explain: %s", r.stderr)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	dir := state(t)
+	run(t, "", append(do(dir, "known"), "--", "echo", "done")...).wants(t, 0, "done\n")
+	for _, store := range []string{"", "paper"} {
+		if r := run(t, "", "migrate", "--dir", dir, "--store", store); r.code != 2 {
+			t.Errorf("to store %q: %+v", store, r)
+		}
+	}
+	run(t, "", "migrate", "--dir", dir, "--store", "direct").wants(t, 0, "moved 5 records from the tidwall to the direct store\n")
+	run(t, "", "migrate", "--dir", dir, "--store", "direct").wants(t, 0, dir+" has the direct store already\n")
+	run(t, "", append(do(dir, "known"), "--", "false")...).wants(t, 0, "done\n")
+	if r := run(t, "", "verify", "--dir", dir); r.code != 0 {
+		t.Errorf("verify: %+v", r)
+	}
+}

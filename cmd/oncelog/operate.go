@@ -177,3 +177,43 @@ amnesia. A torn tail needs no repair: the next open cuts it.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, for the log (required)")
 	return c
 }
+
+func (a *app) migrateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "migrate --store STORE",
+		Short: "Move the log of a ledger that is not in use to another segment store",
+		Long: `Move the log of a ledger that is not in use to another segment store: the same records with
+the same LSNs, written anew, read back and compared before the old log goes. It needs room
+for a second log. A migration that is cut off leaves the ledger as it was.`,
+		Example: "  oncelog migrate --dir state --store direct",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.needDir(); err != nil {
+				return err
+			}
+			to := wal.StoreKind(a.store)
+			if to != wal.StoreTidwall && to != wal.StoreDirect {
+				return usagef("to which store? Say --store %s or --store %s", wal.StoreTidwall, wal.StoreDirect)
+			}
+			var m ledger.Migration
+			err := progress(c.ErrOrStderr(), "migrating "+a.dir, nil, func() (err error) {
+				m, err = ledger.Migrate(a.dir, to, ledger.Options{LockWait: a.lockWait})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return printJSON(c.OutOrStdout(), map[string]any{"from": m.From, "to": m.To, "records": m.Records})
+			}
+			if m.Records == 0 {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "%s has the %s store already\n", a.dir, to)
+			} else {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "moved %d records from the %s to the %s store\n", m.Records, m.From, m.To)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&a.store, "store", "", "segment store to move to: tidwall or direct (required)")
+	return c
+}

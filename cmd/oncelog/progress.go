@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/oncelog/oncelog/ledger"
 )
 
 // progress runs f and, where w is a terminal and it takes over a second, shows
-// that it goes on, and how much is done where share, from 0 to 1, is known.
-func progress(w io.Writer, what string, share func() float64, f func() error) error {
+// that it goes on, and what show says of it, if it is not nil.
+func progress(w io.Writer, what string, show func(time.Duration) string, f func() error) error {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return f()
@@ -31,11 +35,11 @@ func progress(w io.Writer, what string, share func() float64, f func() error) er
 				if d <= time.Second {
 					continue
 				}
-				done := ""
-				if share != nil {
-					done = fmt.Sprintf(" %3.0f %%", 100*share())
+				far := "…"
+				if show != nil {
+					far = show(d)
 				}
-				fmt.Fprintf(w, "\r%s …%s %v", what, done, d.Round(100*time.Millisecond))
+				fmt.Fprintf(w, "\r%s %s %v\x1b[K", what, far, d.Round(100*time.Millisecond))
 			}
 		}
 	}()
@@ -43,4 +47,30 @@ func progress(w io.Writer, what string, share func() float64, f func() error) er
 	close(done)
 	<-stopped
 	return err
+}
+
+// bar draws a share from 0 to 1.
+func bar(share float64) string {
+	const width = 20
+	full := int(share * width)
+	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat("-", width-full), 100*share)
+}
+
+// meter shows how far the ledger says that it has got.
+type meter struct {
+	now atomic.Pointer[ledger.Progress]
+}
+
+func (m *meter) tell(p ledger.Progress) { m.now.Store(&p) }
+
+func (m *meter) show(elapsed time.Duration) string {
+	p := m.now.Load()
+	if p == nil {
+		return "…"
+	}
+	s := fmt.Sprintf("%s %s/s", bar(float64(p.Done)/float64(max(p.Total, 1))), size(int64(float64(p.Done)/elapsed.Seconds())))
+	if p.Entries+p.Records > 0 {
+		s += fmt.Sprintf(", %d keys and %d records", p.Entries, p.Records)
+	}
+	return s
 }

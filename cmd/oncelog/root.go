@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -58,6 +59,7 @@ may be tried again, 15 conflict (verify), 20 ledger trouble.`,
 		a.initCommand(), a.doCommand(), a.runCommand(), a.drainCommand(),
 		a.lsCommand(), a.showCommand(), a.statCommand(),
 		a.resolveCommand(), a.forgetCommand(), a.amnesiaCommand(), a.repairCommand(), a.verifyCommand(), a.dumpCommand(), a.compactCommand(),
+		a.backupCommand(), a.restoreCommand(), a.migrateCommand(),
 		a.demoCommand(), demoPartCommand(),
 	)
 	return root
@@ -71,7 +73,32 @@ func (a *app) open() (*ledger.Embedded, error) {
 	if a.keep.Keys < 0 || a.keep.Results < 0 || a.keep.Count < 0 || a.memory < 0 {
 		return nil, usagef("--keep, --keep-count, --keep-results and --max-memory want no negative values")
 	}
-	return ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store), Keep: a.keep, MaxMemory: a.memory})
+	var l *ledger.Embedded
+	var far meter
+	err := progress(os.Stderr, "opening "+a.dir, far.show, func() (err error) {
+		l, err = ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store), Keep: a.keep,
+			MaxMemory: a.memory, Progress: far.tell})
+		return err
+	})
+	if err == nil {
+		a.explain(l)
+	}
+	return l, err
+}
+
+// explain tells people what an opening found that is not as usual.
+func (a *app) explain(l *ledger.Embedded) {
+	r := l.Report()
+	if r.Log.TornBytes > 0 {
+		fmt.Fprintf(os.Stderr, "oncelog: %s: cut %d bytes of a torn write, which was never acknowledged; they are in %s\n", a.dir, r.Log.TornBytes, r.Log.Quarantined)
+	}
+	for _, err := range r.Damaged {
+		fmt.Fprintf(os.Stderr, "oncelog: %s: left out a damaged snapshot, which loses nothing: %v\n", a.dir, err)
+	}
+	if r.Amnesia {
+		fmt.Fprintf(os.Stderr, "oncelog: %s has lost records (%s): keys that it does not know are in doubt until they are checked or decided; "+
+			"`oncelog amnesia --end` once all are through\n", a.dir, r.Reason)
+	}
 }
 
 // keepFlags are those of the commands that may let go of settled keys.
@@ -109,8 +136,9 @@ func (a *app) view(c *cobra.Command, f func(*ledger.View) error) error {
 		return err
 	}
 	var v *ledger.View
-	err := progress(c.ErrOrStderr(), "reading "+a.dir, nil, func() (err error) {
-		v, err = ledger.OpenView(a.dir, ledger.Options{})
+	var far meter
+	err := progress(c.ErrOrStderr(), "reading "+a.dir, far.show, func() (err error) {
+		v, err = ledger.OpenView(a.dir, ledger.Options{Progress: far.tell})
 		return err
 	})
 	if err != nil {
