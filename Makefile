@@ -1,6 +1,6 @@
 # What .ci/run calls besides the README's test command, and longer runs of the same.
 
-.PHONY: test race mutants model crash crash-long bench
+.PHONY: test race mutants model crash crash-long soak bench
 
 test:
 	go test ./...
@@ -26,6 +26,10 @@ crash:
 crash-long:
 	ONCELOG_LONG=1 ONCELOG_REPORT=/dev/stdout go test ./fuzz -run '^(TestKill|TestPowerCut|TestEveryOperation|TestLedgerState|TestExecutorState)' -count=1 -v -timeout 120m -rapid.checks=20000
 	cd fuzz/fusedisk && ONCELOG_LONG=1 go test ./... -count=1 -v -timeout 60m
+
+# An hour of a service with kills, snapshots and retention; see TestSoak.
+soak:
+	ONCELOG_SOAK=1h go test ./fuzz -run '^TestSoak$$' -count=1 -v -timeout 2h
 
 bench:
 	go test ./bench -run '^$$' -bench . -benchtime 2s -timeout 30m

@@ -227,7 +227,7 @@ func (d *deed) attempt(ctx context.Context, entry *journal.Entry) error {
 		}
 		return nil
 	}
-	x.opened(d.key)
+	x.decided(d.key, granted.Entry.Attempt-1)
 	d.ran = true
 	done, err := x.run(ctx, d.e, callOf(d.key, granted.Entry.Attempt, granted.Entry.Generation), d.in)
 	if _, ok := err.(*NotAppliedError); !ok {

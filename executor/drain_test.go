@@ -273,3 +273,50 @@ func TestStrict(t *testing.T) {
 		t.Errorf("new work after the drain: %v", err)
 	}
 }
+
+// TestDecidedIsForgotten: what is known of an attempt in doubt costs nothing any more
+// once it is decided, in whichever way.
+func TestDecidedIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		verdict Verdict
+		resolve bool // by an operator
+		again   bool // and tried again
+	}{
+		{"landed", Landed, false, false},
+		{"not landed", NotLanded, false, false},
+		{"not landed, again", NotLanded, false, true},
+		{"an operator", Unknown, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, Options{DrainEvery: -1})
+			runs := 0
+			h := register(b, Effect[string, string]{Check: answer(c.verdict, "", nil), Run: func(context.Context, Call, string) (string, error) {
+				if runs++; runs > 1 {
+					return "done", nil
+				}
+				return "", errBroken
+			}})
+			if _, err := h.Do(t.Context(), "item", "input", NoRetry()); !errors.Is(err, ledger.ErrInDoubt) {
+				t.Fatal(err)
+			}
+			if len(b.x.gone) != 1 {
+				t.Fatalf("in doubt: %v", b.x.gone)
+			}
+			if c.resolve {
+				if _, err := b.l.Resolve(journal.Key{Effect: "e", Item: "item"}, true, "seen"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.drain()
+			if c.again {
+				if _, err := h.Do(t.Context(), "item", "input"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(b.x.gone) != 0 {
+				t.Errorf("decided: %v", b.x.gone)
+			}
+		})
+	}
+}

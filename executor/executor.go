@@ -77,7 +77,7 @@ type Executor struct {
 	effects map[string]*effect
 	gate    map[journal.Key]struct{}  // left by earlier owners and not looked at yet
 	ready   chan struct{}             // closed when the first pass over the gate is done
-	gone    map[journal.Key]time.Time // since when the owner of an attempt in doubt is gone, where it was this process
+	gone    map[journal.Key]departure // of attempts in doubt whose owner was this process
 	busy    map[journal.Key]struct{}  // keys that somebody looks at
 	freed   chan struct{}             // closed when a key leaves busy; nil while nobody waits
 	closed  bool
@@ -91,7 +91,7 @@ func New(l ledger.Ledger, o Options) *Executor {
 	x := &Executor{
 		ledger: l, opts: o.withDefaults(), born: time.Now(),
 		effects: map[string]*effect{}, gate: map[journal.Key]struct{}{}, ready: make(chan struct{}),
-		gone: map[journal.Key]time.Time{}, busy: map[journal.Key]struct{}{}, stop: make(chan struct{}),
+		gone: map[journal.Key]departure{}, busy: map[journal.Key]struct{}{}, stop: make(chan struct{}),
 	}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	x.helpers = make(chan struct{}, x.opts.Confirmers)

@@ -35,14 +35,21 @@ func (x *Executor) look(ctx context.Context, e *effect, key journal.Key) (findin
 	}
 	defer x.ungate(key)
 	switch x.ledger.State(&entry) {
+	case journal.Accepted:
+		return inFlight, nil
 	case journal.InDoubt:
-		return x.decide(ctx, e, key, &entry)
+		f, err := x.decide(ctx, e, key, &entry)
+		if f != held && err == nil {
+			x.decided(key, entry.Attempt)
+		}
+		return f, err
+	}
+	x.decided(key, entry.Attempt)
+	switch entry.State {
 	case journal.Executed:
 		return x.confirm(ctx, e, key, &entry)
 	case journal.Released:
 		return released, nil
-	case journal.Accepted:
-		return inFlight, nil
 	}
 	return settled, nil
 }
@@ -81,7 +88,7 @@ func (x *Executor) check(ctx context.Context, e *effect, key journal.Key, entry 
 	if err != nil {
 		return held, err
 	}
-	since, begun := x.goneSince(key), time.Now()
+	since, begun := x.goneSince(key, entry.Attempt), time.Now()
 	verdict, evidence := x.ask(ctx, e, callOf(key, entry.Attempt, entry.Generation), entry.Input)
 	give()
 	if err := ctx.Err(); err != nil && verdict == Unknown {
@@ -180,29 +187,38 @@ func (x *Executor) confirmSoon(e *effect, key journal.Key) {
 	}()
 }
 
-// ownerGone notes when an attempt of this process was over without an outcome.
-func (x *Executor) ownerGone(key journal.Key) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.gone[key] = time.Now()
+// departure is when an attempt of this process was over without an outcome.
+type departure struct {
+	attempt uint32
+	at      time.Time
 }
 
-// goneSince is since when the owner of the key's attempt is known to be gone, by
-// this process's monotonic clock.
-func (x *Executor) goneSince(key journal.Key) time.Time {
+// ownerGone notes that an attempt of this process is over without an outcome.
+func (x *Executor) ownerGone(key journal.Key, attempt uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t, ok := x.gone[key]; ok {
-		return t
+	x.gone[key] = departure{attempt, time.Now()}
+}
+
+// goneSince is since when the owner of an attempt is known to be gone, by this
+// process's monotonic clock.
+func (x *Executor) goneSince(key journal.Key, attempt uint32) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if d, ok := x.gone[key]; ok && d.attempt == attempt {
+		return d.at
 	}
 	return x.born
 }
 
-// opened notes that a new attempt of the key runs.
-func (x *Executor) opened(key journal.Key) {
+// decided notes that an attempt is no longer in doubt. A later one of the key may be
+// already.
+func (x *Executor) decided(key journal.Key, attempt uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.gone, key)
+	if d, ok := x.gone[key]; ok && d.attempt <= attempt {
+		delete(x.gone, key)
+	}
 }
 
 // ungate lets new attempts of a key in that an earlier owner left.

@@ -85,6 +85,7 @@ func (x *Executor) executed(e *effect, call Call, o ledger.Outcome) (journal.Ent
 	if err != nil {
 		return entry, unrecorded(call, nil, err)
 	}
+	x.decided(call.Key, call.Attempt)
 	if !o.Settles {
 		x.confirmSoon(e, call.Key)
 	}
@@ -106,10 +107,11 @@ func (x *Executor) exhaust(e *effect, key journal.Key, entry *journal.Entry) err
 
 // doubt records that nobody can tell.
 func (x *Executor) doubt(call Call, cause journal.Cause, why error) (journal.Entry, error) {
+	// First: a check may begin as soon as the doubt is known.
+	x.ownerGone(call.Key, call.Attempt)
 	entry, err := x.ledger.Doubt(call.Key, call.Attempt, cause, why.Error())
 	if err != nil {
 		return entry, unrecorded(call, why, err)
 	}
-	x.ownerGone(call.Key)
 	return entry, fmt.Errorf("executor: attempt %d of %v: %w: %w", call.Attempt, call.Key, ledger.ErrInDoubt, why)
 }

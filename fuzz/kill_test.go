@@ -59,7 +59,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	if err := child(); err != nil {
+	run := child
+	if first := os.Getenv(childSoak); first != "" {
+		run = func() error { return soakChild(first) }
+	}
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -107,10 +107,11 @@ func (b *Book) sweep(wire, value []byte) (dropped, changed bool) {
 	if _, ok := b.left(value); ok == kept {
 		return false, false
 	}
-	s := b.stripe(wire)
+	h := b.hash(wire)
+	s := b.stripe(h)
 	s.mu.Lock() // what settles now is newer, and stays
 	defer s.mu.Unlock()
-	now, ok := b.settled.Get(wire)
+	now, ok := b.settled.find(h, wire)
 	if !ok {
 		return false, false
 	}
@@ -119,7 +120,7 @@ func (b *Book) sweep(wire, value []byte) (dropped, changed bool) {
 		b.settled.Delete(wire)
 		return true, true
 	case lessened:
-		b.settled.Put(wire, e.AppendTo(nil))
+		b.settled.put(h, wire, e.AppendTo(nil))
 		return false, true
 	}
 	return false, false

@@ -80,9 +80,9 @@ func NewBook(seed uint64) *Book {
 	return b
 }
 
-func (b *Book) stripe(wire []byte) *stripe { return b.stripeOf(b.settled.hash.sum(wire)) }
+func (b *Book) hash(wire []byte) hash { return b.settled.hash.sum(wire) }
 
-func (b *Book) stripeOf(h hash) *stripe { return &b.stripes[h>>(64-bookStripeBits)] }
+func (b *Book) stripe(h hash) *stripe { return &b.stripes[h>>(64-bookStripeBits)] }
 
 // keyBuffer holds the wire form of most keys without an allocation.
 type keyBuffer [120]byte
@@ -93,7 +93,7 @@ func (b *Book) Get(key journal.Key) (e journal.Entry, err error) {
 	buf := seeded(b.settled.hash.seed)
 	bytes := key.AppendTo(buf[:seedSize])
 	h, wire := b.settled.hash.of(bytes), bytes[seedSize:]
-	if s := b.stripeOf(h); s.count.Load() > 0 && s.get(wire, &e) {
+	if s := b.stripe(h); s.count.Load() > 0 && s.get(wire, &e) {
 		return e, nil
 	}
 	if v, ok := b.settled.find(h, wire); ok {
@@ -136,8 +136,8 @@ func (s *stripe) drop(wire []byte) {
 	}
 }
 
-func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
-	v, ok := b.settled.Get(wire)
+func (b *Book) fromIndex(h hash, wire []byte) (journal.Entry, error) {
+	v, ok := b.settled.find(h, wire)
 	if !ok {
 		return journal.Entry{}, nil
 	}
@@ -148,27 +148,77 @@ func (b *Book) fromIndex(wire []byte) (journal.Entry, error) {
 	return e, err
 }
 
-// Lane deals keys, in their wire form, out to n goroutines, at most 64, so that no
-// two of them meet in a part of the book.
-func (b *Book) Lane(wire []byte, n int) int { return b.settled.hash.sum(wire).shard() * n / shards }
+// A Change is a record of the log on its way into a book.
+type Change struct {
+	lsn  uint64
+	data []byte
+	wire []byte // key; nil for a record without one
+	hash hash   // of the key
+}
+
+// Change prepares one record of the log, encoded, with its LSN, for Apply. The
+// change aliases data, which must not change before it is applied.
+func (b *Book) Change(lsn uint64, data []byte) Change {
+	c := Change{lsn: lsn, data: data}
+	var ok bool
+	if c.wire, ok = journal.KeyOf(data); ok {
+		c.hash = b.hash(c.wire)
+	}
+	return c
+}
+
+// Lane deals changes out to n goroutines, at most 64, so that no two of them meet in
+// a part of the book; those without a key all go to the first.
+func (c *Change) Lane(n int) int {
+	if c.wire == nil {
+		return 0
+	}
+	return c.hash.shard() * n / shards
+}
+
+// fetchAhead is how many look-ups into memory are begun together: one alone is mostly
+// waiting for it.
+const fetchAhead = 16
+
+// ApplyAll applies changes in their order; see Apply.
+func (b *Book) ApplyAll(changes []Change) error {
+	for len(changes) > 0 {
+		part := changes[:min(len(changes), fetchAhead)]
+		changes = changes[len(part):]
+		for i := range part {
+			b.settled.fetch(part[i].hash)
+		}
+		for i := range part {
+			if err := b.apply(&part[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Apply takes one record of the log, encoded, with its LSN. A record that the
 // key's entry already contains, because a snapshot was taken after it, changes
 // nothing. An error means that the log is not one that a ledger wrote.
 func (b *Book) Apply(lsn uint64, data []byte) error {
-	r, err := journal.DecodeRecord(data)
+	c := b.Change(lsn, data)
+	return b.apply(&c)
+}
+
+func (b *Book) apply(c *Change) error {
+	r, err := journal.DecodeRecord(c.data)
 	if err != nil {
-		return fmt.Errorf("index: record at LSN %d: %w", lsn, err)
+		return fmt.Errorf("index: record at LSN %d: %w", c.lsn, err)
 	}
 	switch {
 	case !r.Kind.Known():
 		return nil
 	case !r.Kind.HasKey():
-		b.applyLedgerwide(&r, lsn)
+		b.applyLedgerwide(&r, c.lsn)
 		return nil
 	}
-	if err := b.applyKey(&r, lsn); err != nil {
-		return fmt.Errorf("index: record at LSN %d: %w", lsn, err)
+	if err := b.applyKey(&r, c); err != nil {
+		return fmt.Errorf("index: record at LSN %d: %w", c.lsn, err)
 	}
 	return nil
 }
@@ -190,19 +240,17 @@ func (b *Book) applyLedgerwide(r *journal.Record, lsn uint64) {
 	}
 }
 
-func (b *Book) applyKey(r *journal.Record, lsn uint64) error {
-	var buf keyBuffer
-	wire := r.Key.AppendTo(buf[:0])
-	s := b.stripe(wire)
+func (b *Book) applyKey(r *journal.Record, c *Change) error {
+	s := b.stripe(c.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := b.take(s, wire)
+	l, err := b.take(s, c.hash, c.wire)
 	if err != nil {
 		return err
 	}
-	if lsn > l.entry.LSN {
+	if c.lsn > l.entry.LSN {
 		was := l.entry.State
-		if err := l.entry.Apply(r, lsn); err != nil {
+		if err := l.entry.Apply(r, c.lsn); err != nil {
 			return err
 		}
 		b.count(was, l.entry.State)
@@ -214,17 +262,17 @@ func (b *Book) applyKey(r *journal.Record, lsn uint64) error {
 		close(l.changed)
 		l.changed = nil
 	}
-	b.put(s, wire, l)
+	b.put(s, c.hash, c.wire, l)
 	return nil
 }
 
 // take finds a key's live entry, or makes one of what the index holds; put gives
 // it back. Both want s locked.
-func (b *Book) take(s *stripe, wire []byte) (*live, error) {
+func (b *Book) take(s *stripe, h hash, wire []byte) (*live, error) {
 	if l, ok := s.live[string(wire)]; ok {
 		return l, nil
 	}
-	e, err := b.fromIndex(wire)
+	e, err := b.fromIndex(h, wire)
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +284,14 @@ func (b *Book) take(s *stripe, wire []byte) (*live, error) {
 	return l, nil
 }
 
-func (b *Book) put(s *stripe, wire []byte, l *live) {
+func (b *Book) put(s *stripe, h hash, wire []byte, l *live) {
 	if l.pending > 0 || !l.entry.State.Settled() {
 		s.set(wire, l)
 		return
 	}
 	if l.entry.Known() {
 		var buf [512]byte
-		b.settled.Put(wire, l.entry.AppendTo(buf[:0]))
+		b.settled.put(h, wire, l.entry.AppendTo(buf[:0]))
 		b.noteConflict(wire, l.entry.Conflict)
 	}
 	s.drop(wire)
@@ -281,12 +329,13 @@ func (b *Book) Load(wire, value []byte) error {
 	if err := e.Decode(value); err != nil {
 		return fmt.Errorf("index: snapshot entry of key %q: %w", wire, err)
 	}
+	h := b.hash(wire)
 	if e.State.Settled() {
-		b.settled.add(b.settled.hash.sum(wire), wire, value)
+		b.settled.add(h, wire, value)
 		b.noteConflict(wire, e.Conflict)
 		return nil
 	}
-	s := b.stripe(wire)
+	s := b.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.set(wire, &live{entry: e.Clone()})

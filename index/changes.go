@@ -42,10 +42,11 @@ func (b *Book) Changes(to uint64, records iter.Seq2[uint64, []byte]) iter.Seq2[[
 // for none.
 func (b *Book) current(wire []byte) (journal.Entry, []byte) {
 	var e journal.Entry
-	if b.stripe(wire).get(wire, &e) {
+	h := b.hash(wire)
+	if b.stripe(h).get(wire, &e) {
 		return e, e.AppendTo(nil)
 	}
-	value, ok := b.settled.Get(wire)
+	value, ok := b.settled.find(h, wire)
 	if !ok {
 		return journal.Entry{}, nil
 	}
@@ -67,10 +68,11 @@ func (b *Book) Merge(wire, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("index: snapshot entry of key %q: %w", wire, err)
 	}
-	s := b.stripe(wire)
+	h := b.hash(wire)
+	s := b.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := b.take(s, wire)
+	l, err := b.take(s, h, wire)
 	if err != nil {
 		return err
 	}
@@ -81,6 +83,6 @@ func (b *Book) Merge(wire, value []byte) error {
 			b.settled.Delete(wire)
 		}
 	}
-	b.put(s, wire, l)
+	b.put(s, h, wire, l)
 	return nil
 }

@@ -39,7 +39,26 @@ func (s *shard) grow(t *table, h hash) *table {
 
 // rehash calls fn with every ref in the table and the hash of its key.
 func (s *shard) rehash(v *view, t *table, fn func(hash, ref)) {
-	t.refs(func(r ref) { fn(s.hash.sum(v.record(r).key), r) })
+	var ahead [fetchAhead]ref
+	n := 0
+	flush := func() {
+		for _, r := range ahead[:n] {
+			_ = v.fetch(r)
+		}
+		for _, r := range ahead[:n] {
+			fn(s.hash.sum(v.record(r).key), r)
+		}
+		n = 0
+	}
+	t.refs(func(r ref) {
+		if ahead[n] = r; n == len(ahead)-1 {
+			n++
+			flush()
+		} else {
+			n++
+		}
+	})
+	flush()
 }
 
 // split deals the table's entries out to two by the next bit of their hashes.

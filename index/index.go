@@ -52,8 +52,18 @@ func (x *Index) Put(key, value []byte) {
 		panic(fmt.Sprintf("index: key of %d and value of %d bytes; limits are %d and %d: check before Put",
 			len(key), len(value), MaxKey, MaxValue))
 	}
-	h := x.hash.sum(key)
-	x.shards[h.shard()].put(h, key, value)
+	x.put(x.hash.sum(key), key, value)
+}
+
+// put is Put for a caller that has hashed the key and knows the limits.
+func (x *Index) put(h hash, key, value []byte) { x.shards[h.shard()].put(h, key, value) }
+
+// fetch makes sure that a search for a key, soon, need not wait for memory.
+func (x *Index) fetch(h hash) {
+	if v := x.shards[h.shard()].view.Load(); v != nil {
+		t := v.table(h)
+		_ = t.buckets[h.home(len(t.buckets))].overflow()
+	}
 }
 
 // add is Put of a key that the index does not have, for a load of many.

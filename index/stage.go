@@ -35,10 +35,11 @@ var drafts = sync.Pool{New: func() any { return new(Draft) }}
 func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, error), queue func(*journal.Record, *Draft) error) error {
 	var buf keyBuffer
 	wire := key.AppendTo(buf[:0])
-	s := b.stripe(wire)
+	h := b.hash(wire)
+	s := b.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := b.take(s, wire)
+	l, err := b.take(s, h, wire)
 	if err != nil {
 		return err
 	}
@@ -72,12 +73,13 @@ func (b *Book) Stage(key journal.Key, decide func(*Draft) (*journal.Record, erro
 func (b *Book) Watch(key journal.Key) (e journal.Entry, pending bool, changed <-chan struct{}, err error) {
 	var buf keyBuffer
 	wire := key.AppendTo(buf[:0])
-	s := b.stripe(wire)
+	h := b.hash(wire)
+	s := b.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, ok := s.live[string(wire)]
 	if !ok {
-		e, err = b.fromIndex(wire)
+		e, err = b.fromIndex(h, wire)
 		return e, false, nil, err
 	}
 	if l.changed == nil {

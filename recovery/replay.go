@@ -16,8 +16,8 @@ import (
 type replayer struct {
 	report  *Report
 	book    *index.Book
-	batches [][]wal.Record // being filled, one for each worker
-	work    []chan []wal.Record
+	batches [][]index.Change // being filled, one for each worker
+	work    []chan []index.Change
 	workers sync.WaitGroup
 	handed  sync.WaitGroup // batches that are not applied yet
 	begun   bool
@@ -26,18 +26,18 @@ type replayer struct {
 	err error      // of the first record that was refused
 }
 
-// batch is how many records go to a worker at once.
+// batch is how many changes go to a worker at once.
 const batch = 512
 
 func newReplayer(report *Report, book *index.Book) *replayer {
 	n := min(runtime.GOMAXPROCS(0), 64)
-	r := &replayer{report: report, book: book, batches: make([][]wal.Record, n), work: make([]chan []wal.Record, n)}
+	r := &replayer{report: report, book: book, batches: make([][]index.Change, n), work: make([]chan []index.Change, n)}
 	for i := range r.work {
-		work := make(chan []wal.Record, 4)
+		work := make(chan []index.Change, 4)
 		r.work[i] = work
 		r.workers.Go(func() {
-			for records := range work {
-				r.apply(records)
+			for changes := range work {
+				r.apply(changes)
 				r.handed.Done()
 			}
 		})
@@ -60,11 +60,9 @@ func (r *replayer) visit(rec wal.Record) error {
 	if len(rec.Data) > 0 && journal.Kind(rec.Data[0]) == journal.KindAged {
 		return r.alone(rec)
 	}
-	i := 0 // records without a key, all in one place, so in order
-	if key, ok := journal.KeyOf(rec.Data); ok {
-		i = r.book.Lane(key, len(r.work))
-	}
-	if r.batches[i] = append(r.batches[i], rec); len(r.batches[i]) == batch {
+	c := r.book.Change(rec.LSN, rec.Data)
+	i := c.Lane(len(r.work))
+	if r.batches[i] = append(r.batches[i], c); len(r.batches[i]) == batch {
 		return r.hand(i)
 	}
 	return nil
@@ -78,7 +76,7 @@ func (r *replayer) alone(rec wal.Record) error {
 		}
 	}
 	r.handed.Wait()
-	r.apply([]wal.Record{rec})
+	r.apply([]index.Change{r.book.Change(rec.LSN, rec.Data)})
 	return r.failed()
 }
 
@@ -89,22 +87,19 @@ func (r *replayer) hand(i int) error {
 	}
 	r.handed.Add(1)
 	r.work[i] <- r.batches[i]
-	r.batches[i] = make([]wal.Record, 0, batch)
+	r.batches[i] = make([]index.Change, 0, batch)
 	return nil
 }
 
-func (r *replayer) apply(records []wal.Record) {
+func (r *replayer) apply(changes []index.Change) {
 	if r.failed() != nil {
 		return
 	}
-	for _, rec := range records {
-		if err := r.book.Apply(rec.LSN, rec.Data); err != nil {
-			r.mu.Lock()
-			if r.err == nil {
-				r.err = fmt.Errorf("%w: %w", err, wal.ErrCorrupt)
-			}
-			r.mu.Unlock()
-			return
+	if err := r.book.ApplyAll(changes); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.err == nil {
+			r.err = fmt.Errorf("%w: %w", err, wal.ErrCorrupt)
 		}
 	}
 }
