@@ -628,3 +628,32 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("verify: %+v", r)
 	}
 }
+
+// TestBench: everything is measured, and nothing is left.
+func TestBench(t *testing.T) {
+	dir := state(t)
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, "", "bench", "--dir", dir, "--time", "500ms", "--json")
+	measured := map[string]bool{}
+	for line := range strings.Lines(r.out) {
+		v := object(t, line)
+		measured[fmt.Sprint(v["callers"], " ", v["what"])] = v["records_per_second"].(float64) > 0 && v["p50_seconds"].(float64) > 0
+	}
+	for _, callers := range []int{1, 16, 256, 1024} {
+		for _, what := range []string{"overwrite", "append", "direct", "tidwall"} {
+			if name := fmt.Sprint(callers, " ", what); !measured[name] {
+				t.Errorf("%s: not measured", name)
+			}
+		}
+	}
+	after, err := os.ReadDir(dir)
+	if err != nil || r.code != 0 || len(after) != len(before) {
+		t.Errorf("left %v: %+v, %v", after, r, err)
+	}
+	if r := run(t, "", "bench", "--dir", filepath.Join(dir, "nowhere")); r.code != 2 {
+		t.Errorf("nowhere: %+v", r)
+	}
+}

@@ -59,7 +59,7 @@ may be tried again, 15 conflict (verify), 20 ledger trouble.`,
 		a.initCommand(), a.doCommand(), a.runCommand(), a.drainCommand(),
 		a.lsCommand(), a.showCommand(), a.statCommand(),
 		a.resolveCommand(), a.forgetCommand(), a.amnesiaCommand(), a.repairCommand(), a.verifyCommand(), a.dumpCommand(), a.compactCommand(),
-		a.backupCommand(), a.restoreCommand(), a.migrateCommand(),
+		a.backupCommand(), a.restoreCommand(), a.migrateCommand(), a.benchCommand(),
 		a.demoCommand(), demoPartCommand(),
 	)
 	return root
