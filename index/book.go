@@ -55,27 +55,30 @@ const (
 // A stripe has a cache line of its own: readers of one do not slow another's.
 type stripe struct {
 	mu    sync.RWMutex
-	live  map[string]*live // by wire key; guarded by mu
-	count atomic.Int64     // of live; a reader that sees 0 looks only into the index
-	spare *live            // one that is used again; guarded by mu
+	live  map[hash]*live // the first of each hash; guarded by mu
+	count atomic.Int64   // of live; a reader that sees 0 looks only into the index
+	spare *live          // one that is used again; guarded by mu
 	_     [64 - 48]byte
 }
 
 // live is a key that is not settled, or that has records on their way.
 type live struct {
+	hash    hash          // does not change: read without the lock
+	wire    string        // the key; room holds it, if it is short enough
+	next    *live         // another key with the same hash
 	entry   journal.Entry // what is durable
 	staged  journal.Entry // what will be once all that was appended is durable; valid while pending > 0
 	pending int           // records appended and not yet applied
 	reserve int64         // bytes of log space that are promised to the attempt's outcome
 	changed chan struct{} // closed at the next change; nil while nobody waits
-	room    [80]byte      // for the wire key of most keys, so that it needs no allocation of its own
+	room    [72]byte      // so that most keys need no allocation of their own
 }
 
 // NewBook returns an empty book. The seed is the hash seed of the ledger.
 func NewBook(seed uint64) *Book {
 	b := &Book{settled: New(seed), conflicts: map[string]struct{}{}}
 	for i := range b.stripes {
-		b.stripes[i].live = map[string]*live{}
+		b.stripes[i].live = map[hash]*live{}
 	}
 	return b
 }
@@ -93,7 +96,7 @@ func (b *Book) Get(key journal.Key) (e journal.Entry, err error) {
 	buf := seeded(b.settled.hash.seed)
 	bytes := key.AppendTo(buf[:seedSize])
 	h, wire := b.settled.hash.of(bytes), bytes[seedSize:]
-	if s := b.stripe(h); s.count.Load() > 0 && s.get(wire, &e) {
+	if s := b.stripe(h); s.count.Load() > 0 && s.get(h, wire, &e) {
 		return e, nil
 	}
 	if v, ok := b.settled.find(h, wire); ok {
@@ -104,12 +107,21 @@ func (b *Book) Get(key journal.Key) (e journal.Entry, err error) {
 	return e, err
 }
 
+// find is the live entry of a key; nil for none. Called with mu held.
+func (s *stripe) find(h hash, wire []byte) *live {
+	l := s.live[h]
+	for l != nil && l.wire != string(wire) {
+		l = l.next
+	}
+	return l
+}
+
 // get is the durable entry of a key that is live.
-func (s *stripe) get(wire []byte, e *journal.Entry) bool {
+func (s *stripe) get(h hash, wire []byte, e *journal.Entry) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	l, ok := s.live[string(wire)]
-	if !ok {
+	l := s.find(h, wire)
+	if l == nil {
 		return false
 	}
 	*e = l.entry
@@ -117,23 +129,38 @@ func (s *stripe) get(wire []byte, e *journal.Entry) bool {
 	return true
 }
 
-// set puts a key into live. Called with mu held.
+// set puts a key into live, where it is not there. Called with mu held.
 func (s *stripe) set(wire []byte, l *live) {
-	if _, ok := s.live[string(wire)]; !ok {
-		key := append(l.room[:0], wire...) // never written again
-		s.live[unsafe.String(unsafe.SliceData(key), len(key))] = l
-		s.count.Add(1)
+	if l.wire != "" {
+		return
 	}
+	key := append(l.room[:0], wire...) // never written again
+	l.wire = unsafe.String(unsafe.SliceData(key), len(key))
+	l.next = s.live[l.hash]
+	s.live[l.hash] = l
+	s.count.Add(1)
 }
 
-// drop takes a key out of live. Called with mu held, and after the index has the
-// key's entry: a reader that misses it here finds it there.
-func (s *stripe) drop(wire []byte) {
-	if l, ok := s.live[string(wire)]; ok {
-		delete(s.live, string(wire))
-		s.count.Add(-1)
-		s.spare = l // nobody has its key any more, nor a pointer to it
+// drop takes one out of live, if it is there. Called with mu held, and after the index
+// has the key's entry: a reader that misses it here finds it there.
+func (s *stripe) drop(l *live) {
+	if l.wire == "" {
+		return
 	}
+	switch first := s.live[l.hash]; {
+	case first != l:
+		before := first
+		for before.next != l {
+			before = before.next
+		}
+		before.next = l.next
+	case l.next != nil:
+		s.live[l.hash] = l.next
+	default:
+		delete(s.live, l.hash)
+	}
+	s.count.Add(-1)
+	s.spare = l // nobody has its key any more, nor a pointer to it
 }
 
 func (b *Book) fromIndex(h hash, wire []byte) (journal.Entry, error) {
@@ -255,21 +282,25 @@ func (b *Book) applyKey(r *journal.Record, c *Change) error {
 		}
 		b.count(was, l.entry.State)
 	}
-	if l.pending > 0 {
-		l.pending--
-	}
+	b.put(s, c.wire, l)
+	return nil
+}
+
+// changed notes that a record of a live key is no longer on its way. Called with the
+// stripe locked.
+func (b *Book) changed(s *stripe, l *live) {
+	l.pending--
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
-	b.put(s, c.hash, c.wire, l)
-	return nil
+	b.put(s, unsafe.Slice(unsafe.StringData(l.wire), len(l.wire)), l)
 }
 
 // take finds a key's live entry, or makes one of what the index holds; put gives
 // it back. Both want s locked.
 func (b *Book) take(s *stripe, h hash, wire []byte) (*live, error) {
-	if l, ok := s.live[string(wire)]; ok {
+	if l := s.find(h, wire); l != nil {
 		return l, nil
 	}
 	e, err := b.fromIndex(h, wire)
@@ -280,21 +311,21 @@ func (b *Book) take(s *stripe, h hash, wire []byte) (*live, error) {
 	if s.spare = nil; l == nil {
 		l = new(live)
 	}
-	*l = live{entry: e}
+	*l = live{hash: h, entry: e}
 	return l, nil
 }
 
-func (b *Book) put(s *stripe, h hash, wire []byte, l *live) {
+func (b *Book) put(s *stripe, wire []byte, l *live) {
 	if l.pending > 0 || !l.entry.State.Settled() {
 		s.set(wire, l)
 		return
 	}
 	if l.entry.Known() {
 		var buf [512]byte
-		b.settled.put(h, wire, l.entry.AppendTo(buf[:0]))
+		b.settled.put(l.hash, wire, l.entry.AppendTo(buf[:0]))
 		b.noteConflict(wire, l.entry.Conflict)
 	}
-	s.drop(wire)
+	s.drop(l)
 }
 
 func (b *Book) count(was, is journal.State) {
@@ -338,7 +369,7 @@ func (b *Book) Load(wire, value []byte) error {
 	s := b.stripe(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(wire, &live{entry: e.Clone()})
+	s.set(wire, &live{hash: h, entry: e.Clone()})
 	b.unsettled.Add(1)
 	return nil
 }
@@ -379,13 +410,11 @@ func (b *Book) Len() int {
 	n := b.settled.Len()
 	for i := range b.stripes {
 		s := &b.stripes[i]
-		s.mu.RLock()
-		for wire, l := range s.live {
-			if _, also := b.settled.Get([]byte(wire)); !also && l.entry.Known() {
+		s.each(func(l *live) {
+			if _, also := b.settled.find(l.hash, []byte(l.wire)); !also && l.entry.Known() {
 				n++
 			}
-		}
-		s.mu.RUnlock()
+		})
 	}
 	return n
 }

@@ -43,7 +43,7 @@ func (b *Book) Changes(to uint64, records iter.Seq2[uint64, []byte]) iter.Seq2[[
 func (b *Book) current(wire []byte) (journal.Entry, []byte) {
 	var e journal.Entry
 	h := b.hash(wire)
-	if b.stripe(h).get(wire, &e) {
+	if b.stripe(h).get(h, wire, &e) {
 		return e, e.AppendTo(nil)
 	}
 	value, ok := b.settled.find(h, wire)
@@ -83,6 +83,6 @@ func (b *Book) Merge(wire, value []byte) error {
 			b.settled.Delete(wire)
 		}
 	}
-	b.put(s, h, wire, l)
+	b.put(s, wire, l)
 	return nil
 }

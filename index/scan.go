@@ -19,12 +19,12 @@ type Keyed struct {
 func (b *Book) Journal() []Keyed {
 	var all []Keyed
 	for i := range b.stripes {
-		b.stripes[i].each(func(wire string, e *journal.Entry) {
-			if e.State.Settled() {
+		b.stripes[i].each(func(l *live) {
+			if l.entry.State.Settled() {
 				return
 			}
-			if key, err := journal.DecodeKey([]byte(wire)); err == nil {
-				all = append(all, Keyed{key, e.Clone()})
+			if key, err := journal.DecodeKey([]byte(l.wire)); err == nil {
+				all = append(all, Keyed{key, l.entry.Clone()})
 			}
 		})
 	}
@@ -42,11 +42,13 @@ func compareLSN(x, y uint64) int {
 	return 0
 }
 
-func (s *stripe) each(f func(wire string, e *journal.Entry)) {
+func (s *stripe) each(f func(*live)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for wire, l := range s.live {
-		f(wire, &l.entry)
+	for _, l := range s.live {
+		for ; l != nil; l = l.next {
+			f(l)
+		}
 	}
 }
 
@@ -153,9 +155,9 @@ func (x *Index) interleave(first, n int, fn func(key, value []byte) bool) bool {
 func (b *Book) copyLive() map[string]journal.Entry {
 	all := map[string]journal.Entry{}
 	for i := range b.stripes {
-		b.stripes[i].each(func(wire string, e *journal.Entry) {
-			if e.Known() {
-				all[strings.Clone(wire)] = e.Clone()
+		b.stripes[i].each(func(l *live) {
+			if l.entry.Known() {
+				all[strings.Clone(l.wire)] = l.entry.Clone()
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -70,6 +71,20 @@ func (e *Entry) Apply(r *Record, lsn uint64) error {
 	}
 	e.LSN = lsn
 	return nil
+}
+
+// Unnumbered is the LSN to give Apply for a record that has none yet; Number gives it
+// one.
+const Unnumbered = math.MaxUint64
+
+// Number is for an entry whose last record was applied as Unnumbered and has an LSN
+// now. It writes to the entry's own history only.
+func (e *Entry) Number(lsn uint64) {
+	e.LSN = lsn
+	// Applying the record has made the history's last event anew, if there is one of it.
+	if n := len(e.History); n > 0 && e.History[n-1].LSN == Unnumbered {
+		e.History[n-1].LSN = lsn
+	}
 }
 
 // take performs a step that is permitted.

@@ -12,7 +12,7 @@ import (
 // executed, without a result, and the next drain confirms it; one that did not
 // land is released. Deciding the same again changes nothing.
 func (l *Embedded) Resolve(key journal.Key, landed bool, note string) (journal.Entry, error) {
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		rec := &journal.Record{Key: key, Attempt: e.Attempt, Time: now(), Cause: journal.Operator, Note: clip(note)}
 		switch state := e.StateIn(l.epoch); {
@@ -34,13 +34,13 @@ func (l *Embedded) Resolve(key journal.Key, landed bool, note string) (journal.E
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	return l.finish(key, t, wrote)
+	return l.finish(key, &w)
 }
 
 // Forget makes a key fresh again; see [Ledger]. A key that is fresh already is
 // left as it is.
 func (l *Embedded) Forget(key journal.Key, reason string) (journal.Entry, error) {
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		switch e.StateIn(l.epoch) {
 		case journal.Accepted:
@@ -53,7 +53,7 @@ func (l *Embedded) Forget(key journal.Key, reason string) (journal.Entry, error)
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	return l.finish(key, t, wrote)
+	return l.finish(key, &w)
 }
 
 // SetAmnesia records that acknowledged records are known to be lost, so that

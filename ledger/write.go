@@ -26,23 +26,27 @@ const (
 // buffers hold records while they are encoded.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// write decides on a key and waits until what was decided is durable. decide may
-// return no record; the entry is then as Get shows it.
-func (l *Embedded) write(key journal.Key, decide func(*index.Draft) (*journal.Record, error)) (wal.Ticket, bool, error) {
+// A decided is what a decision on a key came to.
+type decided struct {
+	ticket wal.Ticket
+	wrote  bool          // a record is on its way
+	entry  journal.Entry // once it is durable
+}
+
+// write decides on a key and queues what was decided. decide may return no record.
+func (l *Embedded) write(key journal.Key, decide func(*index.Draft) (*journal.Record, error)) (w decided, err error) {
 	if err := checkKey(key); err != nil {
-		return wal.Ticket{}, false, err
+		return w, err
 	}
 	if err := l.Err(); err != nil {
-		return wal.Ticket{}, false, err
+		return w, err
 	}
-	var ticket wal.Ticket
-	var wrote bool
-	err := l.book.Stage(key, decide, func(r *journal.Record, d *index.Draft) (err error) {
-		ticket, err = l.queue(r, d)
-		wrote = err == nil
-		return err
+	w.entry, err = l.book.Stage(key, decide, func(r *journal.Record, d *index.Draft) (uint64, error) {
+		t, err := l.queue(r, d)
+		w.ticket, w.wrote = t, err == nil
+		return t.LSN(), err
 	})
-	return ticket, wrote, err
+	return w, err
 }
 
 // queue appends a record with the reserve that its kind takes or gives back.
@@ -51,11 +55,11 @@ func (l *Embedded) queue(r *journal.Record, d *index.Draft) (wal.Ticket, error) 
 	defer buffers.Put(buf)
 	*buf = r.AppendTo((*buf)[:0])
 	change, left := reservation(r.Kind, d.Reserve)
-	t, err := l.log.Append(*buf, change)
+	t, err := l.log.AppendTagged(*buf, change, d.Tag())
 	if errors.Is(err, wal.ErrFull) && r.Kind == journal.KindExecuted && len(r.Result) > 0 {
 		r.Result, r.NoResult = nil, true
 		*buf = r.AppendTo((*buf)[:0])
-		t, err = l.log.Append(*buf, change)
+		t, err = l.log.AppendTagged(*buf, change, d.Tag())
 	}
 	if err == nil {
 		d.Reserve = left
@@ -77,14 +81,16 @@ func reservation(kind journal.Kind, held int64) (change, left int64) {
 	return -held, 0
 }
 
-// finish waits for a ticket and answers with the durable entry.
-func (l *Embedded) finish(key journal.Key, t wal.Ticket, wrote bool) (journal.Entry, error) {
-	if wrote {
-		if err := t.Wait(); err != nil {
-			return journal.Entry{}, fmt.Errorf("ledger: %v: %w", key, err)
-		}
+// finish waits until what was decided is durable, and answers with the entry then; as
+// Get shows it where nothing was written.
+func (l *Embedded) finish(key journal.Key, w *decided) (journal.Entry, error) {
+	if !w.wrote {
+		return l.book.Get(key)
 	}
-	return l.book.Get(key)
+	if err := w.ticket.Wait(); err != nil {
+		return journal.Entry{}, fmt.Errorf("ledger: %v: %w", key, err)
+	}
+	return w.entry, nil
 }
 
 // Accept writes the marker; see [Ledger].
@@ -96,16 +102,16 @@ func (l *Embedded) Accept(ctx context.Context, key journal.Key, in Input) (Decis
 		return Decision{}, fmt.Errorf("ledger: %v is not accepted: %w", key, context.Cause(ctx))
 	}
 	var d Decision
-	t, wrote, err := l.write(key, func(draft *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(draft *index.Draft) (*journal.Record, error) {
 		return l.decideAccept(&d, draft, key, in)
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	if !wrote {
+	if !w.wrote {
 		return d, nil
 	}
-	if d.Entry, err = l.finish(key, t, true); err != nil {
+	if d.Entry, err = l.finish(key, &w); err != nil {
 		return Decision{}, err
 	}
 	d.State = l.State(&d.Entry)
@@ -167,7 +173,7 @@ func (l *Embedded) Execute(key journal.Key, attempt uint32, out Outcome) (journa
 		return journal.Entry{}, fmt.Errorf("ledger: %v: the result has %d bytes, at most %d are kept: %w",
 			key, len(out.Result), MaxResult, ErrTooLarge)
 	}
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		if attempt == 0 || attempt > e.Attempt {
 			return nil, fenced(key, attempt, e)
@@ -191,7 +197,7 @@ func (l *Embedded) Execute(key journal.Key, attempt uint32, out Outcome) (journa
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	return l.finish(key, t, wrote)
+	return l.finish(key, &w)
 }
 
 func observed(key journal.Key, attempt uint32, landed bool, note string) *journal.Record {
@@ -213,7 +219,7 @@ func clip(s string) string {
 
 // Release records that an attempt did not happen; see [Ledger].
 func (l *Embedded) Release(key journal.Key, attempt uint32, cause journal.Cause, note string) (journal.Entry, error) {
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		switch state := e.StateIn(l.epoch); {
 		case attempt == 0 || attempt > e.Attempt:
@@ -234,13 +240,13 @@ func (l *Embedded) Release(key journal.Key, attempt uint32, cause journal.Cause,
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	return l.finish(key, t, wrote)
+	return l.finish(key, &w)
 }
 
 // Doubt records that nobody can tell; see [Ledger]. Where the attempt has been
 // decided meanwhile it changes nothing.
 func (l *Embedded) Doubt(key journal.Key, attempt uint32, cause journal.Cause, note string) (journal.Entry, error) {
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		if attempt == 0 || attempt > e.Attempt {
 			return nil, fenced(key, attempt, e)
@@ -256,12 +262,12 @@ func (l *Embedded) Doubt(key journal.Key, attempt uint32, cause journal.Cause, n
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	return l.finish(key, t, wrote)
+	return l.finish(key, &w)
 }
 
 // Confirm settles an executed key; see [Ledger].
 func (l *Embedded) Confirm(key journal.Key, attempt uint32, wait bool) error {
-	t, wrote, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
+	w, err := l.write(key, func(d *index.Draft) (*journal.Record, error) {
 		e := d.Staged
 		if attempt != e.Attempt || !e.State.Done() {
 			return nil, fmt.Errorf("ledger: attempt %d of %v cannot be confirmed, the key is %v with attempt %d: %w",
@@ -276,10 +282,10 @@ func (l *Embedded) Confirm(key journal.Key, attempt uint32, wait bool) error {
 	if err != nil {
 		return err
 	}
-	if wrote && !wait {
-		t.Later()
+	if w.wrote && !wait {
+		w.ticket.Later()
 		return nil
 	}
-	_, err = l.finish(key, t, wrote)
+	_, err = l.finish(key, &w)
 	return err
 }

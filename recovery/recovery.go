@@ -54,7 +54,7 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 	if err != nil {
 		return nil, nil, r, err
 	}
-	o.Log.Apply = book.Apply
+	o.Log.Apply = book.Applied
 	o.Log.Read = func(bytes int64) { t.log(bytes, r.Records) }
 	replay := newReplayer(r, book)
 	log, found, err := wal.Open(o.Log, replay.visit)

@@ -32,21 +32,25 @@ type Log struct {
 	crowded    bool       // the last block had followers
 	err        error      // why the log has stopped; nil while it works
 	closed     bool
-	idle       sync.Cond // signalled when a leader is done
+	idle       sync.Cond // signalled when another leader may begin
 	appended   int64     // bytes of blocks written since the log was opened
-	spare      []byte    // a buffer for the next batch
+	spare      []byte    // buffers for the next batch
+	spareTags  []any
 
-	previous uint64 // checksum of the last block; the leader's
+	previous uint64     // checksum of the last block; the leader's
+	applying sync.Mutex // held from when a block is durable until it is applied and its callers are told
 }
 
 // A batch is a block in the making.
 type batch struct {
 	frame []byte // framePrefix, header, payload
+	tags  []any  // one for each record
 	first uint64 // LSN
 	count int
 
 	// Guarded by the log's mu, but that err and done do not change any more once
 	// wake is closed.
+	taken   bool          // by a leader
 	waiting int           // callers that wait on wake
 	wake    chan struct{} // a value asks one of them to lead; closed when the batch is done; nil while nobody waits
 	done    bool
@@ -73,6 +77,11 @@ func (t Ticket) LSN() uint64 { return t.lsn }
 // where it is not positive, gives back. Only a record that promises something is
 // refused with [ErrFull]; the others may use what was promised.
 func (l *Log) Append(record []byte, reserve int64) (Ticket, error) {
+	return l.AppendTagged(record, reserve, nil)
+}
+
+// AppendTagged is Append with a tag that Options.Apply is given with the record.
+func (l *Log) AppendTagged(record []byte, reserve int64, tag any) (Ticket, error) {
 	if len(record) == 0 || len(record) > MaxRecord {
 		return Ticket{}, fmt.Errorf("wal: a record of %d bytes, want 1 to %d: %w", len(record), MaxRecord, ErrTooLarge)
 	}
@@ -87,6 +96,7 @@ func (l *Log) Append(record []byte, reserve int64) (Ticket, error) {
 	b := l.filling(len(record))
 	b.frame = binary.AppendUvarint(b.frame, uint64(len(record)))
 	b.frame = append(b.frame, record...)
+	b.tags = append(b.tags, tag)
 	b.count++
 	t := Ticket{l, b, l.next}
 	l.next++
@@ -111,8 +121,8 @@ func (l *Log) filling(n int) *batch {
 			return b
 		}
 	}
-	b := &batch{frame: l.spare, first: l.next}
-	l.spare = nil
+	b := &batch{frame: l.spare, tags: l.spareTags, first: l.next}
+	l.spare, l.spareTags = nil, nil
 	if cap(b.frame) < framePrefix+headerSize {
 		b.frame = make([]byte, 0, 512)
 	}
@@ -128,7 +138,7 @@ func (t Ticket) Wait() error {
 	l, b := t.log, t.batch
 	l.mu.Lock()
 	for !b.done {
-		if !l.committing {
+		if !b.taken && !l.committing {
 			l.commit()
 			continue
 		}
@@ -177,9 +187,9 @@ func (l *Log) flushUnwaited() {
 	}
 }
 
-// commit makes the caller the leader: it takes the oldest batch, writes, syncs and
-// applies it, and wakes who waited. Called and returning with mu held, not
-// committing, and something queued.
+// commit makes the caller the leader: it takes the oldest batch, writes and syncs it,
+// lets the next leader begin, and meanwhile applies the batch and wakes who waited.
+// Called and returning with mu held, not committing, and something queued.
 func (l *Log) commit() {
 	l.committing = true
 	if l.crowded {
@@ -190,6 +200,7 @@ func (l *Log) commit() {
 		l.mu.Lock()
 	}
 	b := l.queue[0]
+	b.taken = true
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	if len(l.queue) == 0 {
@@ -200,21 +211,38 @@ func (l *Log) commit() {
 	if err == nil {
 		err = l.writeBlock(b)
 	}
+	// Taken before the next leader may begin: blocks are applied in their order.
+	l.applying.Lock()
 	l.mu.Lock()
 	l.committing = false
 	l.crowded = b.waiting > 0
 	if err != nil {
 		l.fail(err)
-		err = l.err
 	} else {
 		l.appended += int64(len(b.frame))
 	}
-	l.finish(b, err)
+	// Where the log failed while the block before was applied, this one was not
+	// to be.
+	err = l.err
 	l.nominate()
 	l.idle.Broadcast()
+	l.mu.Unlock()
+	if err == nil {
+		err = l.apply(b)
+	}
+	if err == nil {
+		l.durable.Store(b.last())
+	}
+	l.mu.Lock()
+	if err != nil {
+		l.fail(err)
+		err = l.err
+	}
+	l.finish(b, err)
+	l.applying.Unlock()
 }
 
-// writeBlock makes a batch durable, then known.
+// writeBlock makes a batch durable.
 func (l *Log) writeBlock(b *batch) error {
 	if err := l.reserve.makeRoom(len(b.frame)); err != nil {
 		return err
@@ -231,10 +259,6 @@ func (l *Log) writeBlock(b *batch) error {
 	if err := l.mark.set(mark{lsn: b.last()}); err != nil {
 		return fmt.Errorf("wal: watermark: %w", err)
 	}
-	if err := l.apply(b); err != nil {
-		return err
-	}
-	l.durable.Store(b.last())
 	return nil
 }
 
@@ -248,7 +272,7 @@ func (l *Log) apply(b *batch) error {
 		if !ok {
 			return fmt.Errorf("wal: block at LSN %d does not hold %d records", b.first, b.count)
 		}
-		if err := l.opts.Apply(lsn, record); err != nil {
+		if err := l.opts.Apply(lsn, record, b.tags[lsn-b.first]); err != nil {
 			return err
 		}
 		payload = rest
@@ -273,7 +297,11 @@ func (l *Log) finish(b *batch, err error) {
 	if cap(b.frame) > cap(l.spare) && cap(b.frame) <= 1<<20 {
 		l.spare = b.frame[:0]
 	}
-	b.frame = nil
+	clear(b.tags)
+	if cap(b.tags) > cap(l.spareTags) && cap(b.tags) <= 1<<16 {
+		l.spareTags = b.tags[:0]
+	}
+	b.frame, b.tags = nil, nil
 }
 
 // nominate finds the next leader: one of the callers that wait.
@@ -375,7 +403,6 @@ func (l *Log) Close() error {
 // drain commits what is queued and waits for other leaders.
 func (l *Log) drain() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	for l.committing || len(l.queue) > 0 {
 		if l.committing {
 			l.idle.Wait()
@@ -383,6 +410,11 @@ func (l *Log) drain() error {
 			l.commit()
 		}
 	}
+	l.mu.Unlock()
+	l.applying.Lock() // the last one may not be through
+	defer l.applying.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.err
 }
 

@@ -258,7 +258,7 @@ func check(t *testing.T, err error) {
 func TestManyCallers(t *testing.T) {
 	eachStore(t, func(t *testing.T, o Options) {
 		var applied []uint64 // by one goroutine at a time
-		o.Apply = func(lsn uint64, _ []byte) error { applied = append(applied, lsn); return nil }
+		o.Apply = func(lsn uint64, _ []byte, _ any) error { applied = append(applied, lsn); return nil }
 		l := create(t, o)
 		var group sync.WaitGroup
 		for range 50 {
@@ -292,7 +292,7 @@ func TestManyCallers(t *testing.T) {
 func TestLater(t *testing.T) {
 	eachStore(t, func(t *testing.T, o Options) {
 		done := make(chan uint64, 10)
-		o.Apply = func(lsn uint64, _ []byte) error { done <- lsn; return nil }
+		o.Apply = func(lsn uint64, _ []byte, _ any) error { done <- lsn; return nil }
 		l := create(t, o)
 		<-done
 		ticket, err := l.Append(record(2), 0)
@@ -550,7 +550,7 @@ func TestPoisoned(t *testing.T) {
 	t.Run("apply", func(t *testing.T) {
 		o := options(t.TempDir(), StoreTidwall)
 		broken := errors.New("no such transition")
-		o.Apply = func(lsn uint64, _ []byte) error {
+		o.Apply = func(lsn uint64, _ []byte, _ any) error {
 			if lsn == 2 {
 				return broken
 			}

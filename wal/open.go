@@ -32,9 +32,9 @@ type Options struct {
 	// 8 MiB.
 	SegmentSize int64
 	// Apply takes each record once it is durable, in LSN order, one at a time,
-	// before its caller is told. data is valid during the call. An error stops
-	// the log. It may be nil.
-	Apply func(lsn uint64, data []byte) error
+	// before its caller is told, with the tag that it was appended with. data is valid
+	// during the call. An error stops the log. It may be nil.
+	Apply func(lsn uint64, data []byte, tag any) error
 	// Read is told, while a log is opened or inspected, of each file that was read,
 	// and how many bytes it has. It may be nil.
 	Read func(bytes int64)
