@@ -16,6 +16,7 @@ import (
 	"github.com/oncelog/oncelog/internal/durable"
 	"github.com/oncelog/oncelog/journal"
 	"github.com/oncelog/oncelog/ledger"
+	"github.com/oncelog/oncelog/wal"
 )
 
 // marker is what a marker of key(i) is encoded as: the bytes that the baselines
@@ -31,7 +32,7 @@ func marker(i int) []byte {
 func BenchmarkAccept(b *testing.B) {
 	for _, n := range callerCounts {
 		b.Run(fmt.Sprintf("callers=%d/v=oncelog", n), func(b *testing.B) {
-			l := newLedger(b, ledger.Options{SnapshotEvery: -1})
+			l := newLedger(b, ledger.Options{Store: "direct", SnapshotEvery: -1})
 			keys := manyKeys(b.N)
 			callers(b, n, func(i int) error {
 				d, err := l.Accept(context.Background(), keys[i], ledger.Input{Fingerprint: 7})
@@ -66,6 +67,26 @@ func BenchmarkAccept(b *testing.B) {
 			return f.Datasync()
 		})
 	})
+}
+
+// BenchmarkDo is a marker and its outcome, which settles the key: two durable records,
+// each waited for. The journal stays as small as the callers are many.
+func BenchmarkDo(b *testing.B) {
+	for _, store := range []wal.StoreKind{wal.StoreDirect, wal.StoreTidwall} {
+		for _, n := range callerCounts {
+			b.Run(fmt.Sprintf("store=%s/callers=%d", store, n), func(b *testing.B) {
+				l := newLedger(b, ledger.Options{Store: store})
+				callers(b, n, func(i int) error {
+					k := key(i)
+					if _, err := l.Accept(context.Background(), k, ledger.Input{Fingerprint: 7}); err != nil {
+						return err
+					}
+					_, err := l.Execute(k, 1, ledger.Outcome{Result: payload, Settles: true, Cause: journal.Run})
+					return err
+				})
+			})
+		}
+	}
 }
 
 const overwriteSize = 8 << 20

@@ -2,6 +2,7 @@ package index
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 )
 
@@ -42,20 +43,20 @@ func (s *shard) rehash(v *view, t *table, fn func(hash, ref)) {
 	var ahead [fetchAhead]ref
 	n := 0
 	flush := func() {
+		var first byte
 		for _, r := range ahead[:n] {
-			_ = v.fetch(r)
+			first += v.fetch(r)
 		}
+		runtime.KeepAlive(first) // the reads are what it is for
 		for _, r := range ahead[:n] {
 			fn(s.hash.sum(v.record(r).key), r)
 		}
 		n = 0
 	}
 	t.refs(func(r ref) {
-		if ahead[n] = r; n == len(ahead)-1 {
-			n++
+		ahead[n] = r
+		if n++; n == len(ahead) {
 			flush()
-		} else {
-			n++
 		}
 	})
 	flush()
