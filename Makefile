@@ -1,6 +1,6 @@
 # What .ci/run calls besides the README's test command, and longer runs of the same.
 
-.PHONY: test race mutants model crash crash-long soak bench
+.PHONY: test race mutants model crash crash-long soak bench peers
 
 test:
 	go test ./...
@@ -33,3 +33,8 @@ soak:
 
 bench:
 	go test ./bench -run '^$$' -bench . -benchtime 2s -timeout 30m
+
+# Beside other systems, a quarter of an hour: docs/PEERS.md and its plots. Redis and
+# PostgreSQL are measured where they are installed.
+peers:
+	cd bench/peers && go run . -out ../../docs

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -43,11 +42,11 @@ left alone.`,
 			if length < 0 {
 				return usagef("--time %v, want a positive duration", length)
 			}
-			dir, err := os.MkdirTemp(a.dir, "oncelog-bench-")
+			dir, remove, err := load.Scratch(a.dir)
 			if err != nil {
 				return usageError{err}
 			}
-			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+			defer func() { err = errors.Join(err, remove()) }()
 			b := &benchmark{dir: dir, out: c.OutOrStdout(), json: a.json,
 				each: length / time.Duration(len(benchCallers)*len(benchNames)*benchRounds)}
 			return b.run(c.Context())
@@ -135,7 +134,7 @@ func (b *benchmark) open(callers int) (map[string]*contender, error) {
 }
 
 func openLimit(dir string, open func(durable.FS, string) (load.Commit, func() error, error)) (*contender, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := durable.OS.Mkdir(dir); err != nil {
 		return nil, err
 	}
 	commit, closeFile, err := open(durable.OS, dir)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -17,6 +18,12 @@ type Commit func(b []byte, records int) error
 var Limits = map[string]func(fsys durable.FS, dir string) (Commit, func() error, error){
 	"overwrite": overwrite,
 	"append":    grow,
+}
+
+// Scratch makes a directory inside another, for files that remove removes with it.
+func Scratch(in string) (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp(in, "oncelog-bench-")
+	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
 // limitSize is the size of a file that is overwritten, and at which one that grows is
