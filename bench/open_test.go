@@ -1,52 +1,90 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/oncelog/oncelog/ledger"
+	"github.com/oncelog/oncelog/wal"
 )
 
-const openKeys = 500_000
-
-// BenchmarkOpen is opening a ledger of settled keys, from its log alone and from
-// a snapshot.
+// BenchmarkOpen is opening a ledger of settled keys, from its log alone and from a
+// snapshot, and the most memory that the process has meanwhile, beside what it has in
+// the end, after a collection.
 func BenchmarkOpen(b *testing.B) {
 	for _, from := range []string{"log", "snapshot"} {
-		b.Run("from="+from, func(b *testing.B) {
-			dir := b.TempDir()
-			l, err := ledger.Create(dir, ledger.Options{SnapshotEvery: -1})
-			if err != nil {
+		for keys := 100_000; keys <= memoryKeys; keys *= 10 {
+			b.Run(fmt.Sprintf("from=%s/keys=%d", from, keys), func(b *testing.B) { openMany(b, from, keys) })
+		}
+	}
+}
+
+func openMany(b *testing.B, from string, keys int) {
+	dir := b.TempDir()
+	l, err := ledger.Create(dir, ledger.Options{Store: wal.StoreDirect, SnapshotEvery: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	settle(b, l, 0, keys)
+	if from == "snapshot" {
+		for range 2 { // the log is dropped behind the older of two
+			if _, err := l.Compact(); err != nil {
 				b.Fatal(err)
 			}
-			settle(b, l, 0, openKeys)
-			if from == "snapshot" {
-				for range 2 { // the log is dropped behind the older of two
-					if _, err := l.Compact(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			if err := l.Close(); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				l, err := ledger.Open(dir, ledger.Options{SnapshotEvery: -1})
-				if err != nil {
-					b.Fatal(err)
-				}
-				r := l.Report()
-				b.ReportMetric(float64(r.Records)/r.Elapsed.Seconds(), "records/s")
-				b.ReportMetric(float64(r.Entries)/r.Elapsed.Seconds(), "entries/s")
-				if err := l.Close(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	var rate, ratio float64
+	rounds := 0
+	l = nil // its memory is not to be counted
+	for b.Loop() {
+		debug.FreeOSMemory()
+		done, most := make(chan struct{}), make(chan uint64)
+		go func() { most <- peak(done) }()
+		l, err := ledger.Open(dir, ledger.Options{SnapshotEvery: -1})
+		close(done)
+		high := <-most
+		if err != nil {
+			b.Fatal(err)
+		}
+		debug.FreeOSMemory()
+		ratio += float64(high) / float64(inUse())
+		rounds++
+		r := l.Report()
+		rate += float64(r.Records+r.Entries) / r.Elapsed.Seconds()
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(rate/float64(rounds), "read/s")
+	b.ReportMetric(ratio/float64(rounds), "peak÷after")
+}
+
+// inUse is the memory that the process has from the system.
+func inUse() uint64 {
+	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(use)
+	return use[0].Value.Uint64() - use[1].Value.Uint64()
+}
+
+// peak is the most memory that the process has until done is closed.
+func peak(done <-chan struct{}) uint64 {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for most := uint64(0); ; most = max(most, inUse()) {
+		select {
+		case <-done:
+			return max(most, inUse())
+		case <-tick.C:
+		}
 	}
 }
 

@@ -54,12 +54,16 @@ const (
 
 // A stripe has a cache line of its own: readers of one do not slow another's.
 type stripe struct {
-	mu    sync.RWMutex
-	live  map[hash]*live // the first of each hash; guarded by mu
-	count atomic.Int64   // of live; a reader that sees 0 looks only into the index
-	spare *live          // one that is used again; guarded by mu
-	_     [64 - 48]byte
+	mu     sync.RWMutex
+	live   map[hash]*live // the first of each hash; guarded by mu
+	count  atomic.Int64   // of live; a reader that sees 0 looks only into the index
+	spare  *live          // some that are used again, linked by next; guarded by mu
+	spares int            // how many
+	_      [64 - 56]byte
 }
+
+// maxSpare bounds the spare ones of a stripe: as many as are settled at once.
+const maxSpare = 16
 
 // live is a key that is not settled, or that has records on their way.
 type live struct {
@@ -141,26 +145,35 @@ func (s *stripe) set(wire []byte, l *live) {
 	s.count.Add(1)
 }
 
-// drop takes one out of live, if it is there. Called with mu held, and after the index
-// has the key's entry: a reader that misses it here finds it there.
+// drop takes one out of live, if it is there, and keeps it for reuse. Called with mu
+// held, and after the index has the key's entry: a reader that misses it here finds it
+// there.
 func (s *stripe) drop(l *live) {
-	if l.wire == "" {
-		return
+	if l.wire != "" {
+		s.remove(l)
+		s.count.Add(-1)
 	}
-	switch first := s.live[l.hash]; {
+	// Nobody has its key any more, nor a pointer to it.
+	if s.spares < maxSpare {
+		*l = live{next: s.spare}
+		s.spare = l
+		s.spares++
+	}
+}
+
+func (s *stripe) remove(l *live) {
+	first := s.live[l.hash]
+	switch {
 	case first != l:
-		before := first
-		for before.next != l {
-			before = before.next
+		for first.next != l {
+			first = first.next
 		}
-		before.next = l.next
+		first.next = l.next
 	case l.next != nil:
 		s.live[l.hash] = l.next
 	default:
 		delete(s.live, l.hash)
 	}
-	s.count.Add(-1)
-	s.spare = l // nobody has its key any more, nor a pointer to it
 }
 
 func (b *Book) fromIndex(h hash, wire []byte) (journal.Entry, error) {
@@ -308,10 +321,12 @@ func (b *Book) take(s *stripe, h hash, wire []byte) (*live, error) {
 		return nil, err
 	}
 	l := s.spare
-	if s.spare = nil; l == nil {
-		l = new(live)
+	if l == nil {
+		return &live{hash: h, entry: e}, nil
 	}
-	*l = live{hash: h, entry: e}
+	s.spare = l.next
+	s.spares--
+	l.next, l.hash, l.entry = nil, h, e
 	return l, nil
 }
 

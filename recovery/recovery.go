@@ -55,8 +55,8 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 		return nil, nil, r, err
 	}
 	o.Log.Apply = book.Applied
-	o.Log.Read = func(bytes int64) { t.log(bytes, r.Records) }
 	replay := newReplayer(r, book)
+	replay.readFrom(&o.Log, t)
 	log, found, err := wal.Open(o.Log, replay.visit)
 	r.Log = found
 	replayed := replay.finish()
@@ -151,7 +151,7 @@ func Inspect(o Options) (*index.Book, *Report, error) {
 		return nil, r, err
 	}
 	replay := newReplayer(r, book)
-	o.Log.Read = func(bytes int64) { t.log(bytes, r.Records) }
+	replay.readFrom(&o.Log, t)
 	r.Log, err = wal.Inspect(o.Log, replay.visit)
 	if replayed := replay.finish(); err == nil {
 		err = replayed

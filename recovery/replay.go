@@ -17,13 +17,24 @@ type replayer struct {
 	report  *Report
 	book    *index.Book
 	batches [][]index.Change // being filled, one for each worker
-	work    []chan []index.Change
+	work    []chan handed
+	free    chan []index.Change // batches to be filled again
 	workers sync.WaitGroup
-	handed  sync.WaitGroup // batches that are not applied yet
 	begun   bool
+
+	// Of every other segment each: its batches that are not applied yet. A segment's
+	// records are in memory that the one after the next is read into.
+	open    [2]sync.WaitGroup
+	segment int // number of the one that is being visited
 
 	mu  sync.Mutex // guards err
 	err error      // of the first record that was refused
+}
+
+// handed is a batch on its way to a worker.
+type handed struct {
+	changes []index.Change
+	open    *sync.WaitGroup
 }
 
 // batch is how many changes go to a worker at once.
@@ -31,18 +42,34 @@ const batch = 512
 
 func newReplayer(report *Report, book *index.Book) *replayer {
 	n := min(runtime.GOMAXPROCS(0), 64)
-	r := &replayer{report: report, book: book, batches: make([][]index.Change, n), work: make([]chan []index.Change, n)}
+	r := &replayer{report: report, book: book, batches: make([][]index.Change, n), work: make([]chan handed, n),
+		free: make(chan []index.Change, 8*n)}
 	for i := range r.work {
-		work := make(chan []index.Change, 4)
+		work := make(chan handed, 4)
 		r.work[i] = work
 		r.workers.Go(func() {
-			for changes := range work {
-				r.apply(changes)
-				r.handed.Done()
+			for h := range work {
+				r.apply(h.changes)
+				select {
+				case r.free <- h.changes[:0]:
+				default:
+				}
+				h.open.Done()
 			}
 		})
 	}
 	return r
+}
+
+// readFrom makes a log be read into memory that is used again.
+func (r *replayer) readFrom(o *wal.Options, t *tracker) {
+	o.Reuse = true
+	o.Read = func(bytes int64) {
+		r.handAll()
+		r.segment++
+		r.open[r.segment%2].Wait()
+		t.log(bytes, r.report.Records)
+	}
 }
 
 // visit takes the next record of the log.
@@ -63,32 +90,39 @@ func (r *replayer) visit(rec wal.Record) error {
 	c := r.book.Change(rec.LSN, rec.Data)
 	i := c.Lane(len(r.work))
 	if r.batches[i] = append(r.batches[i], c); len(r.batches[i]) == batch {
-		return r.hand(i)
+		r.hand(i)
+		return r.failed()
 	}
 	return nil
 }
 
 // alone applies a record that is about many keys, after all that came before it.
 func (r *replayer) alone(rec wal.Record) error {
-	for i := range r.batches {
-		if err := r.hand(i); err != nil {
-			return err
-		}
-	}
-	r.handed.Wait()
+	r.handAll()
+	r.open[0].Wait()
+	r.open[1].Wait()
 	r.apply([]index.Change{r.book.Change(rec.LSN, rec.Data)})
 	return r.failed()
 }
 
 // hand gives a worker its batch.
-func (r *replayer) hand(i int) error {
-	if err := r.failed(); err != nil {
-		return err
+func (r *replayer) hand(i int) {
+	open := &r.open[r.segment%2]
+	open.Add(1)
+	r.work[i] <- handed{r.batches[i], open}
+	select {
+	case r.batches[i] = <-r.free:
+	default:
+		r.batches[i] = make([]index.Change, 0, batch)
 	}
-	r.handed.Add(1)
-	r.work[i] <- r.batches[i]
-	r.batches[i] = make([]index.Change, 0, batch)
-	return nil
+}
+
+func (r *replayer) handAll() {
+	for i := range r.batches {
+		if len(r.batches[i]) > 0 {
+			r.hand(i)
+		}
+	}
 }
 
 func (r *replayer) apply(changes []index.Change) {
@@ -112,10 +146,9 @@ func (r *replayer) failed() error {
 
 // finish waits until everything is applied.
 func (r *replayer) finish() error {
-	for i := range r.batches {
-		r.handed.Add(1)
-		r.work[i] <- r.batches[i]
-		close(r.work[i])
+	r.handAll()
+	for _, work := range r.work {
+		close(work)
 	}
 	r.workers.Wait()
 	return r.err

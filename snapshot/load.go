@@ -61,7 +61,9 @@ func load(f durable.File, path string, id [16]byte, workers int, v Visitor) (Inf
 	r := &reader{path: path, visitor: v, in: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20), size: size}
 	jobs := make(chan job, 2*workers)
 	stop := make(chan struct{})
-	p := &pool{path: path, put: v.Entry, jobs: jobs, stop: stop}
+	free := make(chan []byte, 4*workers)
+	p := &pool{path: path, put: v.Entry, jobs: jobs, stop: stop, free: free}
+	r.free = free
 	for range workers {
 		p.workers.Go(p.work)
 	}
@@ -82,6 +84,7 @@ type pool struct {
 	path    string
 	put     func(key, value []byte) error
 	jobs    <-chan job
+	free    chan<- []byte // what the reader may read into again
 	stop    chan struct{} // closed by the first worker that fails
 	once    sync.Once
 	err     error // why; guarded by once
@@ -98,6 +101,7 @@ func (p *pool) work() {
 	var buf []byte
 	for j := range p.jobs {
 		if buf, err = decoder.DecodeAll(j.data, buf[:0]); err == nil {
+			p.free <- j.data // never waits: there is room for all that are under way
 			err = p.entries(&j, buf)
 		} else {
 			err = &CorruptError{Path: p.path, Offset: j.offset, Reason: err.Error()}
@@ -145,18 +149,22 @@ type reader struct {
 	size     int64
 	offset   int64
 	checksum uint64
+	free     <-chan []byte // room for blocks
 }
 
 func (r *reader) corrupt(format string, args ...any) error {
 	return &CorruptError{Path: r.path, Offset: r.offset, Reason: fmt.Sprintf(format, args...)}
 }
 
-// bytes reads n bytes, which must be there.
-func (r *reader) bytes(n int) ([]byte, error) {
+// bytes reads n bytes, which must be there, into room if they fit in.
+func (r *reader) bytes(n int, room []byte) ([]byte, error) {
 	if int64(n) > r.size-r.offset {
 		return nil, r.corrupt("%d bytes are due, %d are left", n, r.size-r.offset)
 	}
-	b := make([]byte, n)
+	if cap(room) < n {
+		room = make([]byte, n)
+	}
+	b := room[:n]
 	if _, err := io.ReadFull(r.in, b); err != nil {
 		return nil, fmt.Errorf("snapshot: read %s: %w", r.path, err)
 	}
@@ -193,7 +201,7 @@ func (r *reader) read(id [16]byte, jobs chan<- job, stop <-chan struct{}) (Info,
 }
 
 func (r *reader) header(id [16]byte) (Header, error) {
-	fixed, err := r.bytes(headerFixed)
+	fixed, err := r.bytes(headerFixed, nil)
 	if err != nil {
 		return Header{}, err
 	}
@@ -202,7 +210,7 @@ func (r *reader) header(id [16]byte) (Header, error) {
 		r.offset = 0
 		return Header{}, r.corrupt("%s", reason)
 	}
-	rest, err := r.bytes(n - headerFixed)
+	rest, err := r.bytes(n-headerFixed, nil)
 	if err != nil {
 		return Header{}, err
 	}
@@ -219,7 +227,7 @@ func (r *reader) header(id [16]byte) (Header, error) {
 func (r *reader) block(info *Info, blocks uint64) (j job, end bool, err error) {
 	le := binary.LittleEndian
 	at := r.offset
-	head, err := r.bytes(blockHeader)
+	head, err := r.bytes(blockHeader, nil)
 	if err != nil {
 		return job{}, false, err
 	}
@@ -231,7 +239,12 @@ func (r *reader) block(info *Info, blocks uint64) (j job, end bool, err error) {
 		r.offset = at
 		return job{}, false, r.corrupt("a block of %d bytes, compressed to %d; at most %d", content, compressed, maxContent)
 	}
-	data, err := r.bytes(int(compressed))
+	var room []byte
+	select {
+	case room = <-r.free:
+	default:
+	}
+	data, err := r.bytes(int(compressed), room)
 	if err != nil {
 		return job{}, false, err
 	}
@@ -247,7 +260,7 @@ func (r *reader) block(info *Info, blocks uint64) (j job, end bool, err error) {
 // footer reads the rest of the footer that head begins, and nothing may follow.
 func (r *reader) footer(at int64, head []byte, info *Info, blocks uint64) error {
 	le := binary.LittleEndian
-	rest, err := r.bytes(footerSize - blockHeader)
+	rest, err := r.bytes(footerSize-blockHeader, nil)
 	if err != nil {
 		return err
 	}

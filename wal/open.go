@@ -38,6 +38,10 @@ type Options struct {
 	// Read is told, while a log is opened or inspected, of each file that was read,
 	// and how many bytes it has. It may be nil.
 	Read func(bytes int64)
+	// Reuse lets the memory of the records that visit is given, while a log is opened or
+	// inspected, be used again: they are valid until Read is called for the second time
+	// after it.
+	Reuse bool
 }
 
 const defaultSegmentSize = 8 << 20
@@ -117,7 +121,7 @@ func Open(o Options, visit func(Record) error) (*Log, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit), read: readProgress(o.Read)}
+	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit), read: readProgress(o.Read), reuse: o.Reuse}
 	found, err := s.run()
 	if err != nil {
 		return nil, nil, err

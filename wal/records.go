@@ -13,8 +13,8 @@ import (
 // A Record is one record of the log.
 type Record struct {
 	LSN uint64
-	// Data aliases a segment's bytes in memory. They do not change; keeping one
-	// record keeps the whole segment.
+	// Data aliases a segment's bytes in memory. They do not change, but for
+	// Options.Reuse; keeping one record keeps the whole segment.
 	Data []byte
 }
 
@@ -105,7 +105,7 @@ func blockRecords(h header, payload []byte, from, to uint64, yield func(Record, 
 // fs.ErrNotExist, after which Inspect may be called again. What is wrong is a
 // [*CorruptError], or what visit returned.
 func Inspect(o Options, visit func(Record) error) (*Report, error) {
-	return inspect(o, scanner{visit: blockVisitor(visit), read: readProgress(o.Read)})
+	return inspect(o, scanner{visit: blockVisitor(visit), read: readProgress(o.Read), reuse: o.Reuse})
 }
 
 // A Segment is one file of a log, as a copy of the log needs it.

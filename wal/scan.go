@@ -37,6 +37,7 @@ type scanner struct {
 	lay   layout
 	visit func(h header, payload []byte) error  // of each sound block; may be nil
 	read  func(seg *segment, data []byte) error // of each segment, once its blocks were visited; may be nil
+	reuse bool                                  // see Options.Reuse
 	found scanned
 }
 
@@ -52,11 +53,15 @@ func (s *scanner) run() (*scanned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wal: %w", err)
 	}
+	var room [2][]byte
 	for i := range f.segments {
 		seg := &f.segments[i]
-		data, err := durable.ReadFile(s.fs, seg.path)
+		data, err := durable.ReadFileInto(s.fs, seg.path, room[i%2])
 		if err != nil {
 			return nil, fmt.Errorf("wal: %w", err)
+		}
+		if s.reuse {
+			room[i%2] = data
 		}
 		if err := s.segment(i, data); err != nil {
 			return nil, err
@@ -108,7 +113,7 @@ func (s *scanner) segment(i int, data []byte) error {
 		}
 		if reason != "" {
 			seg.end = off
-			f.tear = &tear{segment: i, offset: off, bytes: data[off:], reason: reason}
+			f.tear = &tear{segment: i, offset: off, bytes: bytes.Clone(data[off:]), reason: reason}
 			return s.provesCorrupt(i, data, off)
 		}
 		if err := s.take(seg, h, data[block:block+h.size()]); err != nil {

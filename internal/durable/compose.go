@@ -84,12 +84,15 @@ func removeIfThere(fsys FS, path string) error {
 //
 //	open for reading
 //	read
-func ReadFile(fsys FS, path string) ([]byte, error) {
+func ReadFile(fsys FS, path string) ([]byte, error) { return ReadFileInto(fsys, path, nil) }
+
+// ReadFileInto is ReadFile into memory that is there, where the file fits in.
+func ReadFileInto(fsys FS, path string, room []byte) ([]byte, error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
 		return nil, fmt.Errorf("durable: read %s: %w", path, err)
 	}
-	data, err := readAll(f)
+	data, err := readAll(f, room)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -99,12 +102,15 @@ func ReadFile(fsys FS, path string) ([]byte, error) {
 	return data, nil
 }
 
-func readAll(f File) ([]byte, error) {
+func readAll(f File, room []byte) ([]byte, error) {
 	size, err := f.Size()
 	if err != nil || size == 0 {
 		return nil, err
 	}
-	data := make([]byte, size)
+	if int64(cap(room)) < size {
+		room = make([]byte, size)
+	}
+	data := room[:size]
 	n, err := f.ReadAt(data, 0)
 	if n == len(data) {
 		return data, nil
