@@ -126,6 +126,10 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 			key, e.Fingerprint, in.Fingerprint, ErrMismatch)
 	}
 	d.State = e.StateIn(l.epoch)
+	var full error
+	if d.State == journal.Absent {
+		full = l.room()
+	}
 	switch {
 	case (d.State == journal.Absent || d.State == journal.Released) && l.lostSince(e):
 		attempt := e.Attempt
@@ -136,8 +140,8 @@ func (l *Embedded) decideAccept(d *Decision, draft *index.Draft, key journal.Key
 		draft.Record = journal.Record{Kind: journal.KindDoubt, Key: key, Attempt: attempt, Time: now(), Cause: journal.Amnesia,
 			Note: l.book.Amnesia().Reason}
 		return &draft.Record, nil
-	case d.State == journal.Absent && l.room() != nil:
-		return nil, l.room()
+	case full != nil:
+		return nil, full
 	case (d.State == journal.Absent || d.State == journal.Released) && (in.Attempt == 0 || in.Attempt == e.Attempt+1):
 		d.Granted = true
 		draft.Record = journal.Record{Kind: journal.KindAccepted, Key: key, Attempt: e.Attempt + 1, Epoch: l.epoch, Time: now(),

@@ -574,6 +574,30 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestSnapshotFlags: a run takes snapshots when it is told to.
+func TestSnapshotFlags(t *testing.T) {
+	dir := state(t)
+	queue := filepath.Join(t.TempDir(), "queue.jsonl")
+	var lines strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&lines, "{\"id\":\"item-%d\"}\n", i)
+	}
+	if err := os.WriteFile(queue, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Snapshots are looked for every second.
+	r := run(t, "", "run", "--dir", dir, "--effect", "e", "--queue", queue, "--once", "--snapshot-records", "5", "-c", "1", "--", "sleep", "0.05")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if v := object(t, run(t, "", "stat", "--dir", dir, "--json").out); v["snapshot_entries"].(float64) < 1 {
+		t.Errorf("no snapshot: %v", v)
+	}
+	if r := run(t, "", "run", "--dir", dir, "--effect", "e", "--queue", queue, "--once", "--snapshot-interval", "-1s", "--", "true"); r.code != 2 {
+		t.Errorf("a negative interval: %+v", r)
+	}
+}
+
 // TestBackup backs a ledger up while a process owns it, and restores the copy.
 func TestBackup(t *testing.T) {
 	dir := state(t)

@@ -20,6 +20,8 @@ type app struct {
 	store    string
 	keep     ledger.Retention
 	memory   int64
+	every    time.Duration // see snapshotFlags
+	records  uint64
 }
 
 func newRoot() *cobra.Command {
@@ -70,6 +72,9 @@ func (a *app) open() (*ledger.Embedded, error) {
 	if err := a.needDir(); err != nil {
 		return nil, err
 	}
+	if a.every < 0 {
+		return nil, usagef("--snapshot-interval %v, want a positive duration", a.every)
+	}
 	if a.keep.Keys < 0 || a.keep.Results < 0 || a.keep.Count < 0 || a.memory < 0 {
 		return nil, usagef("--keep, --keep-count, --keep-results and --max-memory want no negative values")
 	}
@@ -77,7 +82,7 @@ func (a *app) open() (*ledger.Embedded, error) {
 	var far meter
 	err := progress(os.Stderr, "opening "+a.dir, far.show, func() (err error) {
 		l, err = ledger.Open(a.dir, ledger.Options{Create: a.create, LockWait: a.lockWait, Store: wal.StoreKind(a.store), Keep: a.keep,
-			MaxMemory: a.memory, Progress: far.tell})
+			MaxMemory: a.memory, SnapshotInterval: a.every, SnapshotRecords: a.records, Progress: far.tell})
 		return err
 	})
 	if err == nil {
@@ -106,6 +111,12 @@ func (a *app) keepFlags(c *cobra.Command) {
 	c.Flags().DurationVar(&a.keep.Keys, "keep", 0, "how long settled keys are kept while the ledger is open, such as 2160h; then they are fresh again (default: forever)")
 	c.Flags().IntVar(&a.keep.Count, "keep-count", 0, "how many settled keys are kept at least, the newest (default: all)")
 	c.Flags().DurationVar(&a.keep.Results, "keep-results", 0, "how long results are kept; a duplicate then hears that it is done (default: as long as the key)")
+}
+
+// snapshotFlags are those of the command that works for long.
+func (a *app) snapshotFlags(c *cobra.Command) {
+	c.Flags().DurationVar(&a.every, "snapshot-interval", 0, "take a snapshot of what has changed after this long, besides those for every 64 MiB of log (default: never)")
+	c.Flags().Uint64Var(&a.records, "snapshot-records", 0, "take one after this many records as well (default: any number)")
 }
 
 func (a *app) needDir() error {

@@ -54,6 +54,7 @@ counted on stderr. With --once the exit code is that of the worst item.`,
 	}
 	f.register(c)
 	a.keepFlags(c)
+	a.snapshotFlags(c)
 	c.Flags().Int64Var(&a.memory, "max-memory", 0, "bytes that settled keys may take in memory before new ones are refused (default: no limit)")
 	c.Flags().StringVar(&queue, "queue", "", "JSON-lines file, - for stdin, or http(s) URL (required)")
 	c.Flags().DurationVar(&o.Every, "every", 5*time.Minute, "time between polls")
