@@ -202,6 +202,39 @@ func TestBackupCutAnywhere(t *testing.T) {
 	}
 }
 
+// TestBackupRepeated plans a failure at each operation of a backup, repeats it while the
+// system goes on, and cuts the power then: a backup that was said to be done is whole.
+func TestBackupRepeated(t *testing.T) {
+	failed := 0
+	for _, event := range []simdisk.Event{simdisk.FailLost, simdisk.FailShort, simdisk.FailPersisted} {
+		for k := 0; ; k++ {
+			d, o, l := grown(t, wal.StoreDirect, 60)
+			at := d.Ops() + k
+			d.At(at, event)
+			_, err := Backup("/state", "/backup", o)
+			hit := d.Ops() > at
+			if err != nil {
+				failed++
+				if _, err := Backup("/state", "/backup", o); err != nil {
+					t.Fatalf("event %d at operation %d: repeated: %v", event, k, err)
+				}
+			}
+			_ = l.Close()
+			d.Crash()
+			o.FS = d.FS()
+			if _, err := Restore("/backup", "/again", o, "a test"); err != nil {
+				t.Fatalf("event %d at operation %d: %v", event, k, err)
+			}
+			if !hit {
+				break
+			}
+		}
+	}
+	if failed < 30 {
+		t.Errorf("only %d failed", failed)
+	}
+}
+
 // TestRestoreCutAnywhere plans each event at each operation of a restoration: there is
 // no ledger, or one that knows of its loss, and a repetition makes one.
 func TestRestoreCutAnywhere(t *testing.T) {
