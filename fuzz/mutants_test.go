@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{name: "clean mark not cleared", guards: "G2", file: "wal/open.go",
 		old: "mark{lsn: found.last})", new: "mark{lsn: found.last, clean: true})", pkg: "./wal", run: "Unclean|Rewr|Clean"},
 	{name: "log not poisoned", guards: "G4", file: "wal/log.go",
-		old: "	l.finish(b, err)\n	l.applying.Unlock()\n", new: "	l.finish(b, err)\n	l.err = nil\n	l.applying.Unlock()\n", pkg: "./fuzz", run: machines},
+		old: "	wake := l.finish(b, err)\n", new: "	wake := l.finish(b, err)\n	l.err = nil\n", pkg: "./fuzz", run: machines},
 	{name: "sync repeated after a failure", guards: "G4", file: "wal/direct.go",
 		old: "if err := s.file.Datasync(); err != nil {", new: "err := s.file.Datasync()\n	if err != nil {\n		err = s.file.Datasync()\n	}\n	if err != nil {",
 		pkg: "./fuzz", run: machines},

@@ -18,6 +18,7 @@ type Log struct {
 	mark    *watermark
 	reserve *reserve
 	durable atomic.Uint64 // LSN of the last acknowledged record
+	halted  atomic.Bool   // err or closed is set
 
 	kick       chan struct{} // to flushUnwaited
 	stop       chan struct{} // closed by Close
@@ -238,8 +239,13 @@ func (l *Log) commit() {
 		l.fail(err)
 		err = l.err
 	}
-	l.finish(b, err)
+	wake := l.finish(b, err)
 	l.applying.Unlock()
+	if wake != nil {
+		l.mu.Unlock() // waking many takes a while
+		close(wake)
+		l.mu.Lock()
+	}
 }
 
 // writeBlock makes a batch durable.
@@ -284,16 +290,15 @@ func (l *Log) apply(b *batch) error {
 func (l *Log) fail(cause error) {
 	if l.err == nil {
 		l.err = fmt.Errorf("wal: %s has stopped, open the ledger again: %w: %w", l.opts.Dir, ErrFailed, cause)
+		l.halted.Store(true)
 		close(l.failed)
 	}
 }
 
-// finish tells a batch's callers how it ended.
-func (l *Log) finish(b *batch, err error) {
+// finish notes how a batch ended. Closing the channel tells those who wait; nil where
+// nobody does.
+func (l *Log) finish(b *batch, err error) (wake chan struct{}) {
 	b.done, b.err = true, err
-	if b.wake != nil {
-		close(b.wake)
-	}
 	if cap(b.frame) > cap(l.spare) && cap(b.frame) <= 1<<20 {
 		l.spare = b.frame[:0]
 	}
@@ -302,6 +307,7 @@ func (l *Log) finish(b *batch, err error) {
 		l.spareTags = b.tags[:0]
 	}
 	b.frame, b.tags = nil, nil
+	return b.wake
 }
 
 // nominate finds the next leader: one of the callers that wait.
@@ -348,6 +354,9 @@ func (l *Log) Durable() uint64 { return l.durable.Load() }
 
 // Err is nil while the log works, and otherwise why it does not.
 func (l *Log) Err() error {
+	if !l.halted.Load() {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stopped()
@@ -390,6 +399,7 @@ func (l *Log) Close() error {
 		return fmt.Errorf("wal: %s: %w", l.opts.Dir, ErrClosed)
 	}
 	l.closed = true
+	l.halted.Store(true)
 	l.mu.Unlock()
 	close(l.stop)
 	l.background.Wait()
