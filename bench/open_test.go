@@ -89,21 +89,40 @@ func peak(done <-chan struct{}) uint64 {
 }
 
 // BenchmarkMemory is what a settled key costs beyond its own bytes and its
-// result's, as growth of the live heap over the last nine tenths of the keys, and
-// what a forced collection takes longer with all of them than with none.
+// result's, as growth of the live heap and of the resident memory over the last nine
+// tenths of the keys, and what a forced collection takes longer with all of them than
+// with none.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		_, empty := heap()
 		l := newLedger(b, ledger.Options{SnapshotEvery: -1})
 		settle(b, l, 0, memoryKeys/10)
 		before, _ := heap()
+		small := resident(b)
 		settle(b, l, memoryKeys/10, memoryKeys)
 		after, full := heap()
+		large := resident(b)
 		grown := float64(memoryKeys - memoryKeys/10)
 		own := grown * float64(len(key(0).AppendTo(nil))+len(payload))
 		b.ReportMetric((float64(after-before)-own)/grown, "overhead-B/key")
+		b.ReportMetric((float64(large-small)-own)/grown, "resident-B/key")
 		b.ReportMetric(float64((full-empty).Microseconds())/1000, "gc-growth-ms")
 	}
+}
+
+// resident is the memory of the process that is in RAM, after what is free has gone back.
+func resident(b *testing.B) int64 {
+	b.Helper()
+	debug.FreeOSMemory()
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return int64(inUse()) // no Linux: what it has from the system
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
 }
 
 // memoryKeys is how many keys there are; ONCELOG_BENCH_KEYS says otherwise.
