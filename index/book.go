@@ -363,6 +363,20 @@ func (b *Book) noteConflict(wire []byte, conflict bool) {
 // Expect makes room in an empty book for about n settled keys.
 func (b *Book) Expect(n uint64) { b.settled.reserve(int(min(n, maxExpected))) }
 
+// ExpectShare says how much of a replay, from 0 to 1, has led from a number of settled
+// keys to those that there are now; 1 that it is over.
+func (b *Book) ExpectShare(before int, share float64) {
+	now := b.settled.Len()
+	if share >= 1 || now <= before {
+		b.settled.expect(0)
+		return
+	}
+	b.settled.expect(before + min(int(float64(now-before)/share), maxExpected))
+}
+
+// Settled is how many settled keys are known.
+func (b *Book) Settled() int { return b.settled.Len() }
+
 // maxExpected bounds what a number in a file can make Expect allocate.
 const maxExpected = 1 << 26
 

@@ -31,11 +31,25 @@ func (s *shard) grow(t *table, h hash) *table {
 			return v.table(h)
 		}
 	}
-	larger := newTable(t.step+1, t.count, s.phase, t.depth)
+	larger := newTable(s.ahead(t.step+1, t.count, t.depth), t.count, s.phase, t.depth)
 	s.rehash(&v, t, larger.insert)
 	v.replace(h.dir(t.depth), t.depth, larger, larger)
 	s.view.Store(&v)
 	return larger
+}
+
+// eager is how many times its keys a table makes room for at most where more are
+// expected: so little is wasted where the expectation is wrong.
+const eager = 4
+
+// ahead is the step, the given one or a later one, at which a table of count keys has
+// room for those that are expected.
+func (s *shard) ahead(step, count int, depth uint8) int {
+	want := min(s.expected>>depth, eager*count)
+	for room(buckets(step, s.phase)) <= want && buckets(step+1, s.phase) <= maxBuckets {
+		step++
+	}
+	return step
 }
 
 // rehash calls fn with every ref in the table and the hash of its key.
@@ -73,8 +87,8 @@ func (s *shard) split(v *view, t *table) (low, high *table, ok bool) {
 		return nil, nil, false
 	}
 	// A step less in each half is a step more in all: two steps double.
-	low = newTable(t.step-1, n[0], s.phase, depth)
-	high = newTable(t.step-1, n[1], s.phase, depth)
+	low = newTable(s.ahead(t.step-1, n[0], depth), n[0], s.phase, depth)
+	high = newTable(s.ahead(t.step-1, n[1], depth), n[1], s.phase, depth)
 	s.rehash(v, t, func(h hash, r ref) {
 		if h.dir(depth)&1 == 0 {
 			low.insert(h, r)

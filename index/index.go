@@ -83,6 +83,17 @@ func (x *Index) reserve(n int) {
 	}
 }
 
+// expect says about how many keys there will be after a load that is under way, so
+// that tables grow in larger steps; 0 once it is over.
+func (x *Index) expect(n int) {
+	for i := range x.shards {
+		s := &x.shards[i]
+		s.mu.Lock()
+		s.expected = n / shards
+		s.mu.Unlock()
+	}
+}
+
 // Delete removes the key and reports whether it was there.
 func (x *Index) Delete(key []byte) bool {
 	h := x.hash.sum(key)

@@ -34,9 +34,11 @@ type shard struct {
 	view  atomic.Pointer[view] // nil until the first Put
 	count atomic.Int64
 	mu    sync.Mutex // held to change anything
-	slab  slab
-	hash  hasher
-	phase float64 // of its tables' sizes, in [0, 1)
+
+	expected int // keys in the end, about, while many are added; 0 where nobody knows
+	slab     slab
+	hash     hasher
+	phase    float64 // of its tables' sizes, in [0, 1)
 }
 
 // get finds the key's value without a lock.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/oncelog/oncelog/internal/durable"
 	"github.com/oncelog/oncelog/snapshot"
 )
 
@@ -19,37 +20,48 @@ type Progress struct {
 type tracker struct {
 	tell func(Progress) // may be nil
 	now  Progress
+	log  int64 // bytes of the log, Done and not
+	read int64 // of them
 }
 
 // begin starts over with a chain and the log behind it.
 func (t *tracker) begin(o Options, chain snapshot.Chain) error {
-	if t.tell == nil {
-		return nil
-	}
-	t.now = Progress{}
-	paths := make([]string, 0, len(chain))
+	snapshots := make([]string, 0, len(chain))
 	for _, f := range chain {
-		paths = append(paths, f.Path)
+		snapshots = append(snapshots, f.Path)
 	}
 	log, err := o.FS.ReadDir(o.Log.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	segments := make([]string, 0, len(log))
 	for _, e := range log {
-		paths = append(paths, filepath.Join(o.Log.Dir, e.Name()))
+		segments = append(segments, filepath.Join(o.Log.Dir, e.Name()))
 	}
+	t.now, t.read = Progress{}, 0
+	if t.log, err = sizes(o.FS, segments); err != nil {
+		return err
+	}
+	if t.now.Total, err = sizes(o.FS, snapshots); err != nil {
+		return err
+	}
+	t.now.Total += t.log
+	t.add(0)
+	return nil
+}
+
+func sizes(fsys durable.FS, paths []string) (total int64, err error) {
 	for _, path := range paths {
-		info, err := o.FS.Stat(path)
+		info, err := fsys.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // its owner has removed it meanwhile; that will show
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		t.now.Total += info.Size()
+		total += info.Size()
 	}
-	t.tell(t.now)
-	return nil
+	return total, nil
 }
 
 func (t *tracker) entries(bytes int64, entries uint64) {
@@ -57,17 +69,19 @@ func (t *tracker) entries(bytes int64, entries uint64) {
 	t.add(bytes)
 }
 
-// log takes note of a segment, and of how many records were replayed by its end.
-func (t *tracker) log(bytes int64, records uint64) {
+// segment takes note of one, and of how many records were replayed by its end. It says
+// how much of the log was read.
+func (t *tracker) segment(bytes int64, records uint64) float64 {
 	t.now.Records = records
+	t.read += bytes
 	t.add(bytes)
+	return float64(t.read) / float64(max(t.log, t.read, 1))
 }
 
 func (t *tracker) add(bytes int64) {
-	if t.tell == nil {
-		return
-	}
 	t.now.Done += bytes
 	t.now.Total = max(t.now.Total, t.now.Done)
-	t.tell(t.now)
+	if t.tell != nil {
+		t.tell(t.now)
+	}
 }

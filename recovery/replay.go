@@ -64,11 +64,12 @@ func newReplayer(report *Report, book *index.Book) *replayer {
 // readFrom makes a log be read into memory that is used again.
 func (r *replayer) readFrom(o *wal.Options, t *tracker) {
 	o.Reuse = true
+	before := r.book.Settled()
 	o.Read = func(bytes int64) {
 		r.handAll()
 		r.segment++
 		r.open[r.segment%2].Wait()
-		t.log(bytes, r.report.Records)
+		r.book.ExpectShare(before, t.segment(bytes, r.report.Records))
 	}
 }
 
@@ -151,5 +152,6 @@ func (r *replayer) finish() error {
 		close(work)
 	}
 	r.workers.Wait()
+	r.book.ExpectShare(0, 1)
 	return r.err
 }
