@@ -56,7 +56,7 @@ func Run(o Options) (*wal.Log, *index.Book, *Report, error) {
 	}
 	o.Log.Apply = book.Applied
 	replay := newReplayer(r, book)
-	replay.readFrom(&o.Log, t)
+	replay.over(&o.Log, t)
 	log, found, err := wal.Open(o.Log, replay.visit)
 	r.Log = found
 	replayed := replay.finish()
@@ -151,7 +151,7 @@ func Inspect(o Options) (*index.Book, *Report, error) {
 		return nil, r, err
 	}
 	replay := newReplayer(r, book)
-	replay.readFrom(&o.Log, t)
+	replay.over(&o.Log, t)
 	r.Log, err = wal.Inspect(o.Log, replay.visit)
 	if replayed := replay.finish(); err == nil {
 		err = replayed

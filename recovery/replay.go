@@ -61,8 +61,9 @@ func newReplayer(report *Report, book *index.Book) *replayer {
 	return r
 }
 
-// readFrom makes a log be read into memory that is used again.
-func (r *replayer) readFrom(o *wal.Options, t *tracker) {
+// over makes a log be read from the snapshot on, into memory that is used again.
+func (r *replayer) over(o *wal.Options, t *tracker) {
+	o.From = r.report.SnapshotLSN + 1
 	o.Reuse = true
 	before := r.book.Settled()
 	o.Read = func(bytes int64) {
@@ -80,9 +81,6 @@ func (r *replayer) visit(rec wal.Record) error {
 		if err := r.report.begins(rec.LSN); err != nil {
 			return err
 		}
-	}
-	if rec.LSN <= r.report.SnapshotLSN {
-		return nil
 	}
 	r.report.Records++
 	if len(rec.Data) > 0 && journal.Kind(rec.Data[0]) == journal.KindAged {

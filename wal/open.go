@@ -35,6 +35,9 @@ type Options struct {
 	// before its caller is told, with the tag that it was appended with. data is valid
 	// during the call. An error stops the log. It may be nil.
 	Apply func(lsn uint64, data []byte, tag any) error
+	// From is the LSN of the first record that visit is given while a log is opened or
+	// inspected. Those before it are checked, and not looked into.
+	From uint64
 	// Read is told, while a log is opened or inspected, of each file that was read,
 	// and how many bytes it has. It may be nil.
 	Read func(bytes int64)
@@ -121,7 +124,7 @@ func Open(o Options, visit func(Record) error) (*Log, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit), read: readProgress(o.Read), reuse: o.Reuse}
+	s := scanner{fs: o.FS, dir: o.Dir, id: o.ID, lay: lay, visit: blockVisitor(visit, o.From), read: readProgress(o.Read), reuse: o.Reuse}
 	found, err := s.run()
 	if err != nil {
 		return nil, nil, err

@@ -105,7 +105,7 @@ func blockRecords(h header, payload []byte, from, to uint64, yield func(Record, 
 // fs.ErrNotExist, after which Inspect may be called again. What is wrong is a
 // [*CorruptError], or what visit returned.
 func Inspect(o Options, visit func(Record) error) (*Report, error) {
-	return inspect(o, scanner{visit: blockVisitor(visit), read: readProgress(o.Read), reuse: o.Reuse})
+	return inspect(o, scanner{visit: blockVisitor(visit, o.From), read: readProgress(o.Read), reuse: o.Reuse})
 }
 
 // A Segment is one file of a log, as a copy of the log needs it.
@@ -164,14 +164,17 @@ func readProgress(read func(bytes int64)) func(*segment, []byte) error {
 	}
 }
 
-// blockVisitor is a visitor of blocks that gives their records to visit.
-func blockVisitor(visit func(Record) error) func(header, []byte) error {
+// blockVisitor is a visitor of blocks that gives their records from an LSN on to visit.
+func blockVisitor(visit func(Record) error, from uint64) func(header, []byte) error {
 	if visit == nil {
 		return nil
 	}
 	return func(h header, payload []byte) error {
+		if h.last() < from {
+			return nil
+		}
 		var failed error
-		err := blockRecords(h, payload, h.first, h.last(), func(r Record, _ error) bool {
+		err := blockRecords(h, payload, from, h.last(), func(r Record, _ error) bool {
 			failed = visit(r)
 			return failed == nil
 		})
