@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,11 +206,18 @@ func (l *Embedded) keysOf(from, to uint64, failed *error) iter.Seq2[uint64, []by
 	}
 }
 
+// yieldEvery is after how many entries the writer of a snapshot lets others run: the
+// scheduler would take its processor away only after 10 ms, and callers that have just
+// been woken would wait for it.
+const yieldEvery = 128
+
 // counted passes entries on and counts them.
 func (c *compaction) counted(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, value := range entries {
-			c.written.Add(1)
+			if c.written.Add(1)%yieldEvery == 0 {
+				runtime.Gosched()
+			}
 			if !yield(key, value) {
 				return
 			}

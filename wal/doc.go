@@ -3,16 +3,18 @@
 //
 // A record is durable once its [Ticket] says so. Many callers share one block
 // and one sync: the first that waits becomes the leader, takes what is queued,
-// writes and syncs it; whoever arrives meanwhile is in the next block. There is
-// no timer and no goroutine between a lone caller and its sync.
+// writes and syncs it; whoever arrives meanwhile is in the next block. While one block
+// is applied and its callers are told, the next leader writes and syncs the next.
+// There is no timer and no goroutine between a lone caller and its sync.
 //
 // # Invariants
 //
 //   - Blocks are written and synced strictly one after another. A sound block
-//     behind an unsound one therefore proves that the unsound one was
-//     acknowledged.
-//   - A record is applied, and its caller told, after the sync of its block, and
-//     of the directory where the block began a segment, has returned nil.
+//     behind an unsound one therefore proves that the unsound one was synced, and may
+//     have been acknowledged.
+//   - Blocks are applied in the order in which they were written. A record is
+//     applied, and its caller told, after the sync of its block, and of the directory
+//     where the block began a segment, has returned nil.
 //   - After the first failed write, sync, directory sync or apply the log accepts
 //     nothing more. No sync is repeated.
 //   - The watermark is written after the sync of what it names and is never ahead
