@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,16 +27,19 @@ import (
 const (
 	soakFor    = "ONCELOG_SOAK"         // how long TestSoak is to take; not set: skip it
 	childSoak  = "ONCELOG_CHILD_SOAK"   // this child soaks: the first item's number
+	childRate  = "ONCELOG_CHILD_RATE"   // with it: items a second; 0: as fast as it can
 	soakKeep   = 20_000                 // settled keys that retention keeps
 	soakRecent = 1_000                  // items that are redelivered
+	soakRate   = 4_000                  // items a second in the long life
 	soakFlat   = 1.3                    // how much memory and disk may grow, as a ratio
 	soakEnd    = "18446744073709551615" // as a first item: only bring what is open to its end
 )
 
 // TestSoak is the life of a service: new items and redelivered ones,
 // effects that fail in every way, snapshots and retention all the while, verified from
-// outside as it goes. In the first third it is killed again and again. The rest is one long
-// life, whose memory, disk and latency must be as flat in the end as at its beginning.
+// outside as it goes. In the first third it works as fast as it can, and is killed again
+// and again. The rest is one long life at a steady rate, whose memory, disk and latency
+// must be as flat in the end as at its beginning.
 // Every effect happens once.
 func TestSoak(t *testing.T) {
 	total, err := time.ParseDuration(os.Getenv(soakFor))
@@ -49,9 +53,9 @@ func TestSoak(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 			kills := 0
 			for ; time.Now().Before(end); kills++ {
-				s.life(t, time.Duration(200+rng.IntN(4000))*time.Millisecond)
+				s.life(t, time.Duration(200+rng.IntN(4000))*time.Millisecond, 0)
 			}
-			life := s.life(t, total/3)
+			life := s.life(t, total/3, soakRate)
 			s.finish(t)
 			flat(t, life, total > 10*time.Minute)
 			last := life[len(life)-1]
@@ -88,9 +92,9 @@ func grow(b []byte, item int) []byte {
 }
 
 // start starts a child.
-func (s *soak) start(first string) (*exec.Cmd, io.WriteCloser, io.Reader, error) {
+func (s *soak) start(first string, rate int) (*exec.Cmd, io.WriteCloser, io.Reader, error) {
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), childDir+"="+s.dir, childStore+"="+string(s.store), childSoak+"="+first)
+	c.Env = append(os.Environ(), childDir+"="+s.dir, childStore+"="+string(s.store), childSoak+"="+first, childRate+"="+fmt.Sprint(rate))
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -104,9 +108,9 @@ func (s *soak) start(first string) (*exec.Cmd, io.WriteCloser, io.Reader, error)
 }
 
 // life is one life of the service, killed at its end.
-func (s *soak) life(t *testing.T, length time.Duration) []sample {
+func (s *soak) life(t *testing.T, length time.Duration, rate int) []sample {
 	t.Helper()
-	c, in, out, err := s.start(fmt.Sprint(len(s.happened)))
+	c, in, out, err := s.start(fmt.Sprint(len(s.happened)), rate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +144,7 @@ func (s *soak) life(t *testing.T, length time.Duration) []sample {
 // finish brings what is open to its end, and checks that every effect happened once.
 func (s *soak) finish(t *testing.T) {
 	t.Helper()
-	c, in, out, err := s.start(soakEnd)
+	c, in, out, err := s.start(soakEnd, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +302,14 @@ func soakChild(first string) error {
 	if _, err := fmt.Sscan(first, &c.next); err != nil {
 		return err
 	}
+	rate, err := strconv.Atoi(os.Getenv(childRate))
+	if err != nil {
+		return err
+	}
+	if rate > 0 {
+		c.gap = time.Second / time.Duration(rate)
+	}
+	c.began, c.first = time.Now(), c.next
 	failed := make(chan error)
 	for range 16 {
 		go func() { failed <- c.work() }()
@@ -310,6 +322,11 @@ type soaker struct {
 	ledger *ledger.Embedded
 	do     *executor.Handle[string, string]
 	next   int64 // atomic: the next new item
+
+	// Item first+n is due n gaps after the beginning, if gap is not 0.
+	began time.Time
+	first int64
+	gap   time.Duration
 
 	mu      sync.Mutex // guards the fields below
 	took    []time.Duration
@@ -339,6 +356,7 @@ func (c *soaker) hear() {
 func (c *soaker) work() error {
 	for {
 		item := atomic.AddInt64(&c.next, 1) - 1
+		time.Sleep(time.Until(c.began.Add(time.Duration(item-c.first) * c.gap)))
 		fresh := rand.IntN(4) > 0
 		if !fresh {
 			item = max(item-int64(rand.IntN(soakRecent)), 0)
